@@ -1,0 +1,27 @@
+//! `cargo xtask ci`: what a change must pass on the host, in the order that fails soonest.
+//!
+//! Invariant: `.ci/run` starts with this very command, so a developer sees what CI sees.
+
+use anyhow::Result;
+
+use crate::step::{cargo, check, step};
+use crate::workspace::Workspace;
+use crate::{licences, tidy};
+
+/// Runs every host check and stops at the first failure.
+pub(crate) fn run() -> Result<()> {
+    let workspace = Workspace::load()?;
+    let root = workspace.root();
+    step("fmt", || check(&mut cargo(root, &["fmt", "--all", "--check"])))?;
+    step("tidy", || tidy::check(&workspace))?;
+    step("licences", licences::run)?;
+    step("clippy", || {
+        check(&mut cargo(root, &["clippy", "--locked", "--workspace", "--all-targets", "--", "-Dwarnings"]))
+    })?;
+    step("test", || check(&mut cargo(root, &["test", "--locked", "--workspace"])))?;
+    step("doc", || {
+        // Libraries only: the command and the library bear one name, and their pages would overwrite each other.
+        let mut command = cargo(root, &["doc", "--locked", "--workspace", "--no-deps", "--lib"]);
+        check(command.env("RUSTDOCFLAGS", "-Dwarnings"))
+    })
+}
