@@ -1,0 +1,288 @@
+//! The immutable snapshot that decisions are made from.
+//!
+//! Invariant: a snapshot is built once from stored trials and fits and never changes afterwards;
+//! a reader needs no lock.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::accuracy::AccuracyClass;
+use crate::form::Fit;
+use crate::identity::{CaseId, ModelId};
+use crate::statistics::{self, Interval, Summary};
+use crate::target::{Target, TargetKey};
+use crate::trial::{Failure, FailureKind, OutputCheck};
+use crate::workload::Workload;
+
+/// Position of a target in a snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TargetIndex(pub u16);
+
+/// A measured time of one target for one case and workload, over all its sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// Median over the sessions' medians.
+    pub time_ns: f64,
+    /// The hull of the sessions' 95 % intervals.
+    pub interval: Interval,
+    /// Sessions measured.
+    pub sessions: u32,
+    /// Samples in all sessions.
+    pub samples: u64,
+}
+
+/// What stands against a target for a case.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Exclusion {
+    /// The latest trial of the model on this target failed.
+    Failed(Failure),
+    /// The outputs lie too far from the reference for the class asked for.
+    WrongOutputs {
+        /// The class asked for.
+        class: AccuracyClass,
+        /// What was found, in words.
+        finding: String,
+    },
+    /// The outputs were never compared for this model, and the target is too inexact on others.
+    UnprovenOutputs {
+        /// The class asked for.
+        class: AccuracyClass,
+        /// The largest relative error seen on the target's other models.
+        worst_seen: f64,
+    },
+    /// Nothing is known from which a time could be predicted.
+    NoPrediction,
+}
+
+/// One finished trial, as far as knowledge needs it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrialFacts {
+    /// The target.
+    pub target: TargetKey,
+    /// The case.
+    pub case: CaseId,
+    /// The case's model.
+    pub model: ModelId,
+    /// The workload.
+    pub workload: Workload,
+    /// Statistics of the samples with the output check, or why there are none.
+    pub outcome: Result<(Summary, OutputCheck), Failure>,
+}
+
+/// Builds a [`Knowledge`]; trials are given oldest first.
+#[derive(Debug, Default)]
+pub struct KnowledgeBuilder {
+    targets: Vec<TargetEntry>,
+    trials: Vec<TrialFacts>,
+}
+
+/// What is known of one target.
+#[derive(Debug)]
+pub struct TargetEntry {
+    /// The target.
+    pub target: Target,
+    /// Fitted hardware models, by workload.
+    pub fits: [Option<Fit>; 3],
+    /// The largest relative error seen, over the precision proof and all models compared.
+    pub worst_error: Option<f64>,
+}
+
+/// What is known of one target for one case.
+#[derive(Debug, Clone, Default)]
+pub struct Cell {
+    /// Measured times, by workload.
+    pub times: [Option<Estimate>; 3],
+}
+
+/// What is known of one target for one model, whatever the case.
+#[derive(Debug, Clone, Default)]
+struct Verdict {
+    failed: Option<Exclusion>,
+    /// Per accuracy class: what speaks against the target; `None` where nothing does.
+    outputs: Option<[Option<Exclusion>; 3]>,
+}
+
+/// The snapshot: targets, what was measured, what was fitted.
+#[derive(Debug, Default)]
+pub struct Knowledge {
+    targets: Vec<TargetEntry>,
+    cells: HashMap<CaseId, Box<[Cell]>>,
+    verdicts: HashMap<ModelId, Box<[Verdict]>>,
+    unproven: Vec<[Option<Exclusion>; 3]>,
+}
+
+impl KnowledgeBuilder {
+    /// Adds an available target, with the relative error that its precision proof showed.
+    pub fn target(
+        &mut self,
+        target: Target,
+        fits: [Option<Fit>; 3],
+        proven_error: Option<f64>,
+    ) -> TargetIndex {
+        self.targets.push(TargetEntry { target, fits, worst_error: proven_error });
+        TargetIndex((self.targets.len() - 1) as u16)
+    }
+
+    /// Adds a finished trial; trials of targets that are not available are passed over.
+    pub fn trial(&mut self, trial: TrialFacts) {
+        self.trials.push(trial);
+    }
+
+    /// Makes the snapshot.
+    pub fn build(mut self) -> Knowledge {
+        let index: HashMap<TargetKey, usize> =
+            self.targets.iter().enumerate().map(|(i, entry)| (entry.target.key.clone(), i)).collect();
+        let count = self.targets.len();
+        let mut summaries: HashMap<(CaseId, usize, usize), Vec<Summary>> = HashMap::new();
+        let mut verdicts: HashMap<ModelId, Vec<Verdict>> = HashMap::new();
+        for trial in self.trials.drain(..) {
+            let Some(&target) = index.get(&trial.target) else { continue };
+            let verdict =
+                &mut verdicts.entry(trial.model).or_insert_with(|| vec![Verdict::default(); count])[target];
+            match trial.outcome {
+                Ok((summary, outputs)) => {
+                    verdict.failed = None;
+                    verdict.note_outputs(&outputs);
+                    if let OutputCheck::Compared { difference, .. } = &outputs {
+                        let worst = &mut self.targets[target].worst_error;
+                        *worst = Some(worst.unwrap_or(0.0).max(difference.max_relative_error));
+                    }
+                    let key = (trial.case, target, trial.workload.index());
+                    summaries.entry(key).or_default().push(summary);
+                }
+                Err(failure) => verdict.failed = Some(Exclusion::Failed(failure)),
+            }
+        }
+        let mut cells: HashMap<CaseId, Vec<Cell>> = HashMap::new();
+        for ((case, target, workload), sessions) in summaries {
+            let row = cells.entry(case).or_insert_with(|| vec![Cell::default(); count]);
+            row[target].times[workload] = combine_sessions(&sessions);
+        }
+        let unproven = self.targets.iter().map(|entry| unproven_outputs(entry.worst_error)).collect();
+        Knowledge {
+            targets: self.targets,
+            cells: cells.into_iter().map(|(case, row)| (case, row.into_boxed_slice())).collect(),
+            verdicts: verdicts.into_iter().map(|(model, row)| (model, row.into_boxed_slice())).collect(),
+            unproven,
+        }
+    }
+}
+
+impl Knowledge {
+    /// The available targets, in the order in which they were listed.
+    pub fn targets(&self) -> &[TargetEntry] {
+        &self.targets
+    }
+
+    /// The target at `index`.
+    pub fn target(&self, index: TargetIndex) -> &Target {
+        &self.targets[usize::from(index.0)].target
+    }
+
+    /// The position of the target called `key`.
+    pub fn find(&self, key: &TargetKey) -> Option<TargetIndex> {
+        self.targets.iter().position(|entry| entry.target.key == *key).map(|i| TargetIndex(i as u16))
+    }
+
+    /// Number of cases with at least one measured time.
+    pub fn known_cases(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// What was measured for `case`, by target; `None` when nothing was.
+    pub fn cells(&self, case: CaseId) -> Option<&[Cell]> {
+        self.cells.get(&case).map(AsRef::as_ref)
+    }
+
+    /// The measured time of `target` for `case` in `workload`.
+    pub fn estimate(&self, case: CaseId, target: TargetIndex, workload: Workload) -> Option<&Estimate> {
+        self.cells(case)?.get(usize::from(target.0))?.times[workload.index()].as_ref()
+    }
+
+    /// What speaks against the targets for a model in an accuracy class.
+    pub(crate) fn verdicts(&self, model: ModelId) -> Verdicts<'_> {
+        Verdicts { of_model: self.verdicts.get(&model).map(AsRef::as_ref), unproven: &self.unproven }
+    }
+}
+
+/// The verdicts on all targets for one model.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Verdicts<'k> {
+    of_model: Option<&'k [Verdict]>,
+    unproven: &'k [[Option<Exclusion>; 3]],
+}
+
+impl<'k> Verdicts<'k> {
+    /// What excludes the target at `index` in `class`; `None` when nothing does.
+    pub(crate) fn exclusion(&self, index: usize, class: AccuracyClass) -> Option<&'k Exclusion> {
+        let verdict = self.of_model.map(|row| &row[index]);
+        if let Some(failed) = verdict.and_then(|verdict| verdict.failed.as_ref()) {
+            return Some(failed);
+        }
+        match verdict.and_then(|verdict| verdict.outputs.as_ref()) {
+            Some(by_class) => by_class[class as usize].as_ref(),
+            None => self.unproven[index][class as usize].as_ref(),
+        }
+    }
+}
+
+impl Verdict {
+    /// Takes over the latest output check; a check that compared nothing changes nothing.
+    fn note_outputs(&mut self, outputs: &OutputCheck) {
+        let by_class = match outputs {
+            OutputCheck::NotCompared { .. } => return,
+            OutputCheck::Reference => [None, None, None],
+            OutputCheck::Compared { difference, .. } => AccuracyClass::ALL.map(|class| {
+                let finding = || {
+                    let top1 = if difference.same_top1 { "" } else { " and another largest element" };
+                    format!("relative error {:.1e}{top1}", difference.max_relative_error)
+                };
+                (!difference.satisfies(class)).then(|| Exclusion::WrongOutputs { class, finding: finding() })
+            }),
+            OutputCheck::Faulty { fault, .. } => AccuracyClass::ALL
+                .map(|class| Some(Exclusion::WrongOutputs { class, finding: fault.to_string() })),
+        };
+        self.outputs = Some(by_class);
+    }
+}
+
+/// What speaks, by class, against a target whose outputs were never compared for a model.
+fn unproven_outputs(worst_error: Option<f64>) -> [Option<Exclusion>; 3] {
+    AccuracyClass::ALL.map(|class| {
+        let worst_seen = worst_error.filter(|&worst| worst > class.limit())?;
+        Some(Exclusion::UnprovenOutputs { class, worst_seen })
+    })
+}
+
+/// Joins the sessions of one configuration: median of medians, hull of the intervals.
+///
+/// Sessions differ more from one another than samples within one do, so the hull is the honest width.
+fn combine_sessions(sessions: &[Summary]) -> Option<Estimate> {
+    let medians: Vec<f64> = sessions.iter().map(|summary| summary.median_ns).collect();
+    let time_ns = statistics::median(&medians)?;
+    let mut interval = Interval { low: time_ns, high: time_ns };
+    for summary in sessions {
+        let own = summary.interval.unwrap_or(Interval { low: summary.min_ns, high: summary.max_ns });
+        interval = Interval { low: interval.low.min(own.low), high: interval.high.max(own.high) };
+    }
+    let samples = sessions.iter().map(|summary| summary.samples as u64).sum();
+    Some(Estimate { time_ns, interval, sessions: sessions.len() as u32, samples })
+}
+
+impl Exclusion {
+    /// What stands against the target, in one line.
+    pub fn sentence(&self) -> String {
+        match self {
+            Self::Failed(Failure { kind: FailureKind::FellBack, detail }) => {
+                format!("runs elsewhere: {detail}")
+            }
+            Self::Failed(failure) => format!("failed: {failure}"),
+            Self::WrongOutputs { class, finding } => format!("outputs fail the class {class}: {finding}"),
+            Self::UnprovenOutputs { class, worst_seen } => format!(
+                "outputs never compared for this model, and a relative error of {worst_seen:.1e} elsewhere fails the class {class}"
+            ),
+            Self::NoPrediction => "no measurement and no hardware model yet".to_owned(),
+        }
+    }
+}

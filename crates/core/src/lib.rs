@@ -1,0 +1,32 @@
+//! The vocabulary, the statistics, the hardware models and the decision of SiliconRoute.
+//!
+//! Invariant: this crate is pure. It does no input or output, reads no clock, starts no thread and
+//! holds no unsafe code, so every result can be replayed from its arguments.
+//!
+//! Reading order: `identity`, `reading`, `tensor`, `model`, `chip`, `target`, `workload`,
+//! `accuracy`, `trial`, `statistics`, `nnls`, `form`, `knowledge`, `decide`, `regret`.
+
+pub mod accuracy;
+pub mod chip;
+pub mod decide;
+pub mod form;
+pub mod identity;
+pub mod knowledge;
+pub mod model;
+pub mod nnls;
+pub mod reading;
+pub mod regret;
+pub mod statistics;
+pub mod target;
+pub mod tensor;
+pub mod trial;
+pub mod workload;
+
+pub use accuracy::{AccuracyClass, OutputDifference};
+pub use chip::{Chip, ChipKey, ChipKind};
+pub use identity::{CaseId, ModelId};
+pub use model::{Bindings, Case, CaseFacts, Family, ModelFacts, OperatorClass};
+pub use reading::Reading;
+pub use target::{ProviderName, Target, TargetKey};
+pub use tensor::{Dimension, ElementType, NamedTensor, Tensor, TensorData, TensorSpec};
+pub use workload::{Goal, Workload};

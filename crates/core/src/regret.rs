@@ -1,0 +1,158 @@
+//! How good decisions were, against the best and against baselines on the same measurements.
+//!
+//! Invariant: every strategy is judged on the same true times; nothing is left out because it is inconvenient.
+
+use serde::{Deserialize, Serialize};
+
+use crate::statistics::{self, Interval};
+
+/// A true time with its interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct TrueTime {
+    /// The measured median.
+    pub time_ns: f64,
+    /// Its 95 % interval.
+    pub interval: Interval,
+}
+
+/// Time of the chosen over time of the best, minus one, in percent. Never negative.
+pub fn regret_pct(chosen_ns: f64, best_ns: f64) -> f64 {
+    ((chosen_ns / best_ns - 1.0) * 100.0).max(0.0)
+}
+
+/// What one choice cost.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Judgement {
+    /// Position of the best.
+    pub best: usize,
+    /// Regret of the chosen.
+    pub regret_pct: f64,
+    /// Whether the best is another one that the intervals cannot separate from the chosen.
+    pub tie: bool,
+}
+
+/// Judges the choice of `chosen` among `times`; `None` when the chosen or all others have no true time.
+pub fn judge(times: &[Option<TrueTime>], chosen: usize) -> Option<Judgement> {
+    let own = (*times.get(chosen)?)?;
+    let (best, best_time) = times
+        .iter()
+        .enumerate()
+        .filter_map(|(index, time)| time.map(|time| (index, time)))
+        .min_by(|(_, a), (_, b)| a.time_ns.total_cmp(&b.time_ns))?;
+    let tie = best != chosen && own.interval.overlaps(&best_time.interval);
+    Some(Judgement { best, regret_pct: regret_pct(own.time_ns, best_time.time_ns), tie })
+}
+
+/// The record of a strategy over a set of decisions.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Score {
+    /// Decisions in which the choice was the best or tied with it.
+    pub wins: usize,
+    /// Of those, the ones where another target was faster by less than the intervals can tell.
+    pub ties: usize,
+    /// Decisions judged.
+    pub total: usize,
+    /// Decisions that could not be judged, because the strategy's target did not run the case.
+    pub not_applicable: usize,
+    /// Share of wins.
+    pub accuracy_pct: Option<f64>,
+    /// Share of choices at most 2 % slower than the best.
+    pub within_2_pct: Option<f64>,
+    /// Mean regret.
+    pub mean_regret_pct: Option<f64>,
+    /// 90th percentile of regret (type 7).
+    pub p90_regret_pct: Option<f64>,
+    /// Largest regret.
+    pub max_regret_pct: Option<f64>,
+}
+
+impl Score {
+    /// Sums up judgements; `None` stands for a decision that could not be judged.
+    pub fn of(judgements: &[Option<Judgement>]) -> Self {
+        let judged: Vec<Judgement> = judgements.iter().flatten().copied().collect();
+        let mut regrets: Vec<f64> = judged.iter().map(|judgement| judgement.regret_pct).collect();
+        regrets.sort_by(f64::total_cmp);
+        let total = judged.len();
+        let ties = judged.iter().filter(|judgement| judgement.tie).count();
+        let outright =
+            judged.iter().filter(|judgement| judgement.regret_pct <= 0.0 && !judgement.tie).count();
+        let share = |count: usize| (total > 0).then(|| 100.0 * count as f64 / total as f64);
+        Self {
+            wins: outright + ties,
+            ties,
+            total,
+            not_applicable: judgements.len() - total,
+            accuracy_pct: share(outright + ties),
+            within_2_pct: share(regrets.iter().filter(|&&regret| regret <= 2.0).count()),
+            mean_regret_pct: (total > 0).then(|| regrets.iter().sum::<f64>() / total as f64),
+            p90_regret_pct: statistics::quantile(&regrets, 0.9),
+            max_regret_pct: regrets.last().copied(),
+        }
+    }
+}
+
+/// How far predictions lay from the truth.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PredictionScore {
+    /// Predictions judged.
+    pub total: usize,
+    /// Mean absolute error in percent of the true time.
+    pub mape_pct: Option<f64>,
+    /// Median absolute error in percent of the true time.
+    pub median_ape_pct: Option<f64>,
+    /// Share of predictions at most 10 % off.
+    pub within_10_pct: Option<f64>,
+    /// Share of true times inside the predicted 95 % interval.
+    pub interval_coverage_pct: Option<f64>,
+}
+
+impl PredictionScore {
+    /// Judges pairs of prediction (time, interval) and true time.
+    pub fn of(pairs: &[(f64, Interval, f64)]) -> Self {
+        let errors: Vec<f64> =
+            pairs.iter().map(|(predicted, _, truth)| 100.0 * (predicted / truth - 1.0).abs()).collect();
+        let total = pairs.len();
+        let share = |count: usize| (total > 0).then(|| 100.0 * count as f64 / total as f64);
+        Self {
+            total,
+            mape_pct: (total > 0).then(|| errors.iter().sum::<f64>() / total as f64),
+            median_ape_pct: statistics::median(&errors),
+            within_10_pct: share(errors.iter().filter(|&&error| error <= 10.0).count()),
+            interval_coverage_pct: share(
+                pairs.iter().filter(|(_, interval, truth)| interval.contains(*truth)).count(),
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn time(ms: f64, spread: f64) -> TrueTime {
+        let interval = Interval { low: (ms - spread) * 1e6, high: (ms + spread) * 1e6 };
+        TrueTime { time_ns: ms * 1e6, interval }
+    }
+
+    #[test]
+    fn regret_is_relative_to_the_best() {
+        let judgement = judge(&[Some(time(3.0, 0.1)), Some(time(2.0, 0.1)), None], 0).unwrap();
+        assert_eq!((judgement.best, judgement.tie), (1, false));
+        assert!((judgement.regret_pct - 50.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn overlapping_intervals_are_a_tie() {
+        let judgement = judge(&[Some(time(2.1, 0.2)), Some(time(2.0, 0.2))], 0).unwrap();
+        assert!(judgement.tie);
+        let score = Score::of(&[Some(judgement)]);
+        assert_eq!((score.wins, score.ties, score.total), (1, 1, 1));
+    }
+
+    #[test]
+    fn a_choice_without_a_true_time_is_not_judged() {
+        assert!(judge(&[None, Some(time(2.0, 0.1))], 0).is_none());
+        let score = Score::of(&[None]);
+        assert_eq!((score.total, score.not_applicable, score.accuracy_pct), (0, 1, None));
+    }
+}

@@ -1,0 +1,59 @@
+//! The workloads that are told apart and the goals that a user may have.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// In what state a target is when an inference reaches it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Workload {
+    /// Warm: one inference after the other.
+    Sustained,
+    /// The session is alive, the device has rested.
+    IdleLoaded,
+    /// A new session and its first inference.
+    ColdStart,
+}
+
+impl Workload {
+    /// All workloads, in their usual order.
+    pub const ALL: [Self; 3] = [Self::Sustained, Self::IdleLoaded, Self::ColdStart];
+
+    /// Position in [`Self::ALL`].
+    pub fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The stable name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sustained => "sustained",
+            Self::IdleLoaded => "idle_loaded",
+            Self::ColdStart => "cold_start",
+        }
+    }
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What the user wants most.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Goal {
+    /// The least time per inference.
+    #[default]
+    Fastest,
+}
+
+impl fmt::Display for Goal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Fastest => "fastest",
+        })
+    }
+}
