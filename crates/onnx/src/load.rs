@@ -1,0 +1,237 @@
+//! Reads a model file and checks that everything it refers to is there, without running it.
+//!
+//! Invariant: a [`Model`] is complete: its graph decodes, its inputs have shapes, its stored tensors hold the
+//! data they promise and its external data lie within files of the model's own folder.
+
+mod external;
+
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use prost::Message;
+use sha2::{Digest, Sha256};
+use siliconroute_core::{ModelFacts, ModelId};
+
+use crate::constant::check_tensor;
+use crate::facts::collect_facts;
+use crate::proto::{GraphProto, ModelProto, TensorProto};
+
+/// Protobuf messages cannot be longer; larger models keep their weights in external data.
+const FILE_LIMIT: u64 = 1 << 31;
+
+/// Why a model cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
+pub enum LoadError {
+    #[error("the model file {path} does not exist")]
+    Missing { path: PathBuf },
+    #[error("{path} is a folder, not a model file; give the path of the .onnx file in it")]
+    Folder { path: PathBuf },
+    #[error("the model file {path} is empty")]
+    Empty { path: PathBuf },
+    #[error("cannot read {path}")]
+    Unreadable { path: PathBuf, source: io::Error },
+    #[error(
+        "{path} has {bytes} bytes; an ONNX file ends below 2 GiB and keeps larger weights in external data"
+    )]
+    TooLarge { path: PathBuf, bytes: u64 },
+    #[error("{path} is not an ONNX model: {reason}")]
+    NotOnnx { path: PathBuf, reason: String },
+    #[error("the model file {path} is cut short: at least {missing} bytes are missing; fetch it again")]
+    Truncated { path: PathBuf, missing: u64 },
+    #[error("the model file {path} is damaged")]
+    Damaged { path: PathBuf, source: prost::DecodeError },
+    #[error("the input `{input}` of {path} {reason}")]
+    UnsupportedInput { path: PathBuf, input: String, reason: String },
+    #[error("the tensor `{tensor}` of {path} is damaged: {reason}")]
+    InvalidTensor { path: PathBuf, tensor: String, reason: String },
+    #[error("the external data {file} of the tensor `{tensor}` does not exist; put it beside the model")]
+    ExternalMissing { file: PathBuf, tensor: String },
+    #[error(
+        "the tensor `{tensor}` refers to `{location}`, outside the model's folder; such models are refused"
+    )]
+    ExternalEscapes { tensor: String, location: String },
+    #[error("the tensor `{tensor}` needs bytes {offset}+{length} of {file}, which has {file_bytes}")]
+    ExternalRange { tensor: String, file: PathBuf, offset: u64, length: u64, file_bytes: u64 },
+    #[error("the tensor `{tensor}` describes its external data wrongly: {reason}")]
+    ExternalInvalid { tensor: String, reason: String },
+}
+
+/// A loaded model: its graph without external weights, and its facts.
+#[derive(Debug, Clone)]
+pub struct Model {
+    pub(crate) proto: ModelProto,
+    facts: ModelFacts,
+}
+
+impl Model {
+    /// Facts of the model, whatever the size of its free dimensions.
+    pub fn facts(&self) -> &ModelFacts {
+        &self.facts
+    }
+
+    pub(crate) fn graph(&self) -> Option<&GraphProto> {
+        self.proto.graph.as_ref()
+    }
+}
+
+/// Loads the model at `path` and the facts of it.
+///
+/// External data are hashed in passes of bounded size; only small tensors are read from them.
+///
+/// # Errors
+/// Says what is missing, cut short, damaged, refused or not ONNX at all.
+pub fn load_model(path: &Path) -> Result<Model, LoadError> {
+    let owned = || path.to_owned();
+    let unreadable = |source: io::Error| match source.kind() {
+        io::ErrorKind::NotFound => LoadError::Missing { path: owned() },
+        _ => LoadError::Unreadable { path: owned(), source },
+    };
+    let metadata = std::fs::metadata(path).map_err(unreadable)?;
+    if metadata.is_dir() {
+        return Err(LoadError::Folder { path: owned() });
+    }
+    if metadata.len() == 0 {
+        return Err(LoadError::Empty { path: owned() });
+    }
+    if metadata.len() > FILE_LIMIT {
+        return Err(LoadError::TooLarge { path: owned(), bytes: metadata.len() });
+    }
+    let bytes = Bytes::from(std::fs::read(path).map_err(unreadable)?);
+    parse_bytes(&bytes, path, path.parent())
+}
+
+/// Parses the bytes of a model that keeps all its weights in itself; `name` stands for it in messages.
+///
+/// # Errors
+/// As [`load_model`]; a reference to external data is an error of its own.
+pub fn parse_model(bytes: impl Into<Bytes>, name: &str) -> Result<Model, LoadError> {
+    let bytes = bytes.into();
+    if bytes.is_empty() {
+        return Err(LoadError::Empty { path: name.into() });
+    }
+    parse_bytes(&bytes, Path::new(name), None)
+}
+
+fn parse_bytes(bytes: &Bytes, path: &Path, folder: Option<&Path>) -> Result<Model, LoadError> {
+    check_envelope(bytes, path)?;
+    let decoded = ModelProto::decode(bytes.clone());
+    let mut proto = decoded.map_err(|source| LoadError::Damaged { path: path.to_owned(), source })?;
+    let not_onnx = |reason: &str| LoadError::NotOnnx { path: path.to_owned(), reason: reason.to_owned() };
+    if proto.ir_version <= 0 {
+        return Err(not_onnx("it states no version of the intermediate representation"));
+    }
+    let Some(graph) = proto.graph.as_mut() else {
+        return Err(not_onnx("it holds no graph; the file may have been cut short"));
+    };
+    if graph.node.is_empty() && graph.output.is_empty() {
+        return Err(not_onnx("its graph is empty"));
+    }
+    let mut hash = Sha256::new();
+    hash.update(bytes);
+    let mut files = external::Files::new(folder);
+    let mut check = |tensor: &mut TensorProto| {
+        check_tensor(tensor).map_err(|reason| LoadError::InvalidTensor {
+            path: path.to_owned(),
+            tensor: tensor.name.clone(),
+            reason,
+        })?;
+        if tensor.data_location == 1 { files.resolve(tensor) } else { Ok(()) }
+    };
+    visit_tensors(graph, &mut check)?;
+    for node in proto.functions.iter_mut().flat_map(|f| &mut f.node) {
+        visit_node(node, &mut check)?;
+    }
+    files.hash_into(&mut hash)?;
+    let file_bytes = (bytes.len() as u64).saturating_add(files.total_bytes());
+    let id = ModelId(hash.finalize().into());
+    let facts = collect_facts(&proto, id, file_bytes, files.any())
+        .map_err(|(input, reason)| LoadError::UnsupportedInput { path: path.to_owned(), input, reason })?;
+    Ok(Model { proto, facts })
+}
+
+type Visit<'a> = &'a mut dyn FnMut(&mut TensorProto) -> Result<(), LoadError>;
+
+/// Calls `visit` on every stored tensor, those of bodies included.
+///
+/// The recursion ends: decoding has refused messages nested over a hundred deep.
+fn visit_tensors(graph: &mut GraphProto, visit: Visit<'_>) -> Result<(), LoadError> {
+    for tensor in &mut graph.initializer {
+        visit(tensor)?;
+    }
+    for sparse in &mut graph.sparse_initializer {
+        sparse.values.iter_mut().chain(&mut sparse.indices).try_for_each(&mut *visit)?;
+    }
+    graph.node.iter_mut().try_for_each(|node| visit_node(node, visit))
+}
+
+fn visit_node(node: &mut crate::proto::NodeProto, visit: Visit<'_>) -> Result<(), LoadError> {
+    for attribute in &mut node.attribute {
+        attribute.t.as_deref_mut().into_iter().chain(&mut attribute.tensors).try_for_each(&mut *visit)?;
+        if let Some(sparse) = &mut attribute.sparse_tensor {
+            sparse.values.iter_mut().chain(&mut sparse.indices).try_for_each(&mut *visit)?;
+        }
+        for graph in attribute.g.as_deref_mut().into_iter().chain(&mut attribute.graphs) {
+            visit_tensors(graph, visit)?;
+        }
+    }
+    Ok(())
+}
+
+/// Walks the outermost fields alone, to tell a file that was cut short from one that never was a model.
+fn check_envelope(bytes: &Bytes, path: &Path) -> Result<(), LoadError> {
+    let not_onnx = |reason: &str| LoadError::NotOnnx { path: path.to_owned(), reason: reason.to_owned() };
+    if bytes.starts_with(b"version https://git-lfs") {
+        return Err(not_onnx("it is a Git LFS pointer; fetch the file it stands for"));
+    }
+    let truncated = |missing: u64| LoadError::Truncated { path: path.to_owned(), missing };
+    let mut rest: &[u8] = bytes;
+    let mut fields = 0;
+    while !rest.is_empty() {
+        let Some(tag) = read_varint(&mut rest) else {
+            return Err(if fields == 0 {
+                not_onnx("its first bytes are no protobuf field")
+            } else {
+                truncated(1)
+            });
+        };
+        // Field numbers and wire types of `ModelProto`; anything else is another format.
+        let length = match (tag >> 3, tag & 7) {
+            (1 | 5, 0) => {
+                if read_varint(&mut rest).is_none() {
+                    return Err(truncated(1));
+                }
+                0
+            }
+            (2..=4 | 6..=8 | 14 | 20 | 25..=40, 2) => match read_varint(&mut rest) {
+                Some(length) => length,
+                None => return Err(truncated(1)),
+            },
+            _ => return Err(not_onnx("its outermost fields are not those of a model")),
+        };
+        match usize::try_from(length).ok().and_then(|length| rest.get(length..)) {
+            Some(after) => rest = after,
+            None => return Err(truncated(length - rest.len() as u64)),
+        }
+        fields += 1;
+    }
+    Ok(())
+}
+
+fn read_varint(rest: &mut &[u8]) -> Option<u64> {
+    let mut value = 0_u64;
+    for shift in (0..64).step_by(7) {
+        let (&byte, after) = rest.split_first()?;
+        *rest = after;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}

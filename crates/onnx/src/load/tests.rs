@@ -1,0 +1,151 @@
+//! Every way in which a model file can be wrong, and external data.
+
+use std::fs;
+use std::path::Path;
+
+use prost::Message;
+use siliconroute_core::Bindings;
+
+use super::{LoadError, load_model, parse_model};
+use crate::data_type::DataType;
+use crate::families::{SyntheticFamily, SyntheticModel};
+use crate::proto::{ModelProto, StringStringEntryProto};
+use crate::testing::model_proto;
+use crate::writer::Axis;
+
+fn small() -> Vec<u8> {
+    SyntheticModel::new(SyntheticFamily::Mlp, 8, 2).to_bytes()
+}
+
+fn saved(folder: &Path, bytes: &[u8]) -> Result<super::Model, LoadError> {
+    let path = folder.join("model.onnx");
+    fs::write(&path, bytes).expect("the temporary folder is writable");
+    load_model(&path)
+}
+
+#[test]
+fn says_what_is_wrong_with_a_file() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = folder.path();
+    assert!(matches!(load_model(&at.join("none.onnx")), Err(LoadError::Missing { .. })));
+    assert!(matches!(load_model(at), Err(LoadError::Folder { .. })));
+    assert!(matches!(saved(at, b""), Err(LoadError::Empty { .. })));
+    for text in [&b"hello world, this is a text"[..], b"PK\x03\x04zip", b"{}", &[0xff; 64], &[0; 64]] {
+        let result = saved(at, text);
+        assert!(matches!(result, Err(LoadError::NotOnnx { .. })), "{result:?}");
+    }
+    let pointer =
+        saved(at, b"version https://git-lfs.github.com/spec/v1\noid sha256:00\n").expect_err("no model");
+    assert!(pointer.to_string().contains("Git LFS"));
+    let no_graph = ModelProto { ir_version: 8, ..ModelProto::default() }.encode_to_vec();
+    assert!(matches!(saved(at, &no_graph), Err(LoadError::NotOnnx { .. })));
+    let no_version = ModelProto { ir_version: 0, ..ModelProto::decode(small().as_slice()).expect("sound") };
+    assert!(matches!(saved(at, &no_version.encode_to_vec()), Err(LoadError::NotOnnx { .. })));
+}
+
+#[test]
+fn a_cut_file_is_told_from_another_format() {
+    let bytes = small();
+    let cut = parse_model(bytes[..bytes.len() - 200].to_vec(), "cut").expect_err("cut");
+    assert!(matches!(cut, LoadError::Truncated { missing, .. } if missing > 0), "{cut:?}");
+}
+
+#[test]
+fn refuses_tensors_that_store_less_or_more_than_they_promise() {
+    for dims in [vec![9, 8], vec![8, 7], vec![-8, -8], vec![i64::MAX, i64::MAX], vec![1; 100]] {
+        let mut proto = ModelProto::decode(small().as_slice()).expect("sound");
+        proto.graph.as_mut().expect("a graph").initializer[0].dims = dims.clone();
+        let result = parse_model(proto.encode_to_vec(), "dims");
+        assert!(matches!(result, Err(LoadError::InvalidTensor { .. })), "{dims:?}: {result:?}");
+    }
+}
+
+#[test]
+fn refuses_inputs_without_a_shape() {
+    let mut proto = ModelProto::decode(small().as_slice()).expect("sound");
+    proto.graph.as_mut().expect("a graph").input[0].kind = None;
+    assert!(matches!(parse_model(proto.encode_to_vec(), "x"), Err(LoadError::UnsupportedInput { .. })));
+}
+
+/// A model whose weights `w` (8 × 600, beyond what is read early) and `shape` lie in other files.
+fn external(location: &str, offset: Option<&str>, length: Option<&str>) -> Vec<u8> {
+    let mut proto = model_proto(|w| {
+        w.input("x", DataType::FLOAT, &[Axis::Fixed(4), Axis::Fixed(8)]);
+        w.tensor("w", DataType::FLOAT, &[8, 600], bytes::Bytes::new());
+        w.tensor("shape", DataType::INT64, &[2], bytes::Bytes::new());
+        w.node("MatMul", &["x", "w"], "m", vec![]);
+        w.node("Reshape", &["m", "shape"], "y", vec![]);
+        w.output("y", DataType::FLOAT, &[]);
+    });
+    let entry =
+        |key: &str, value: &str| StringStringEntryProto { key: key.to_owned(), value: value.to_owned() };
+    for tensor in &mut proto.graph.as_mut().expect("a graph").initializer {
+        tensor.data_location = 1;
+        tensor.external_data = if tensor.name == "w" {
+            let mut entries = vec![entry("location", location)];
+            entries.extend(offset.map(|o| entry("offset", o)));
+            entries.extend(length.map(|l| entry("length", l)));
+            entries
+        } else {
+            vec![entry("location", "shape.bin"), entry("offset", "8"), entry("length", "16")]
+        };
+    }
+    proto.encode_to_vec()
+}
+
+#[test]
+fn external_data_are_checked_hashed_and_read_where_small() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = folder.path();
+    let write = |name: &str, bytes: &[u8]| fs::write(at.join(name), bytes).expect("writable");
+    write("weights.bin", &vec![1; 8 * 600 * 4 + 16]);
+    let shape: Vec<u8> = [0_i64, 60, 40].iter().flat_map(|v| v.to_le_bytes()).collect();
+    write("shape.bin", &shape);
+    let bytes = external("weights.bin", Some("16"), None);
+    let model = saved(at, &bytes).expect("complete");
+    assert!(model.facts().external_data);
+    assert_eq!(model.facts().file_bytes, (bytes.len() + 8 * 600 * 4 + 16 + 24) as u64);
+    assert_eq!(model.facts().parameters, 4800);
+    let shapes = model.output_shapes(&Bindings::default()).expect("inferable");
+    assert_eq!(shapes[0].sizes, Some(vec![Some(60), Some(40)]), "the small tensor was read");
+    write("weights.bin", &vec![2; 8 * 600 * 4 + 16]);
+    assert_ne!(load_model(&at.join("model.onnx")).expect("complete").facts().id, model.facts().id);
+
+    for (offset, length) in
+        [(Some("17"), None), (Some("18446744073709551615"), None), (None, Some("999999999999"))]
+    {
+        let result = saved(at, &external("weights.bin", offset, length));
+        assert!(matches!(result, Err(LoadError::ExternalRange { .. })), "{offset:?} {length:?}: {result:?}");
+    }
+    for (offset, length) in [(Some("-1"), None), (Some("x"), None), (None, Some("4"))] {
+        let result = saved(at, &external("weights.bin", offset, length));
+        assert!(
+            matches!(result, Err(LoadError::ExternalInvalid { .. })),
+            "{offset:?} {length:?}: {result:?}"
+        );
+    }
+    let missing = saved(at, &external("gone.bin", None, None)).expect_err("missing");
+    assert!(matches!(missing, LoadError::ExternalMissing { .. }));
+    assert!(missing.to_string().contains("gone.bin"), "{missing}");
+}
+
+#[test]
+fn refuses_external_data_outside_the_folder() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for location in
+        ["/etc/passwd", "../w.bin", "a/../../w.bin", "a\\..\\..\\w.bin", "C:\\w.bin", "C:w.bin", "", "."]
+    {
+        let result = saved(folder.path(), &external(location, None, None));
+        assert!(matches!(result, Err(LoadError::ExternalEscapes { .. })), "{location}: {result:?}");
+    }
+    let bytes = external("weights.bin", None, None);
+    assert!(matches!(parse_model(bytes, "bytes"), Err(LoadError::ExternalInvalid { .. })));
+}
+
+#[test]
+fn the_identity_of_a_single_file_is_its_sha256() {
+    use sha2::{Digest, Sha256};
+    let bytes = small();
+    let expected: [u8; 32] = Sha256::digest(&bytes).into();
+    assert_eq!(parse_model(bytes, "x").expect("sound").facts().id.0, expected);
+}
