@@ -1,0 +1,81 @@
+//! Captured machines as trees of small files, for tests.
+//!
+//! Invariant: a tree lives in its own temporary directory and goes with it.
+
+use tempfile::TempDir;
+
+use crate::roots::Roots;
+
+/// A tree of small files in the layout of `/`.
+#[derive(Debug)]
+pub(crate) struct Tree(TempDir);
+
+impl Tree {
+    pub(crate) fn new() -> Self {
+        Self(TempDir::new().unwrap())
+    }
+
+    pub(crate) fn roots(&self) -> Roots {
+        Roots::under(self.0.path())
+    }
+
+    pub(crate) fn file(self, path: &str, text: &str) -> Self {
+        self.bytes(path, text.as_bytes())
+    }
+
+    pub(crate) fn bytes(self, path: &str, content: &[u8]) -> Self {
+        let full = self.0.path().join(path);
+        std::fs::create_dir_all(full.parent().unwrap()).unwrap();
+        std::fs::write(full, content).unwrap();
+        self
+    }
+
+    pub(crate) fn files(self, files: &[(&str, &str)]) -> Self {
+        files.iter().fold(self, |tree, (path, text)| tree.file(path, text))
+    }
+
+    pub(crate) fn directory(self, path: &str) -> Self {
+        std::fs::create_dir_all(self.0.path().join(path)).unwrap();
+        self
+    }
+
+    /// Describes `online` CPUs; each group of `siblings` consecutive CPUs shares a core.
+    pub(crate) fn cpus(self, online: u32, siblings: u32) -> Self {
+        let mut tree = self
+            .file("sys/devices/system/cpu/online", &format!("0-{}\n", online - 1))
+            .file("sys/devices/system/cpu/smt/active", if siblings > 1 { "1\n" } else { "0\n" });
+        for cpu in 0..online {
+            let first = cpu / siblings * siblings;
+            let list =
+                if siblings > 1 { format!("{first}-{}", first + siblings - 1) } else { cpu.to_string() };
+            tree =
+                tree.file(&format!("sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"), &list);
+        }
+        tree
+    }
+
+    /// Gives each of `cpus` an attribute below its directory.
+    pub(crate) fn each_cpu(self, cpus: std::ops::Range<u32>, attribute: &str, text: &str) -> Self {
+        cpus.fold(self, |tree, cpu| tree.file(&format!("sys/devices/system/cpu/cpu{cpu}/{attribute}"), text))
+    }
+
+    /// Adds one cache to each of `cpus`; consecutive groups of `shared` CPUs share an instance.
+    pub(crate) fn cache(
+        self,
+        cpus: std::ops::Range<u32>,
+        index: u32,
+        (level, kind, size): (u32, &str, &str),
+        shared: u32,
+    ) -> Self {
+        let start = cpus.start;
+        cpus.fold(self, |tree, cpu| {
+            let first = start + (cpu - start) / shared * shared;
+            let base = format!("sys/devices/system/cpu/cpu{cpu}/cache/index{index}");
+            tree.file(&format!("{base}/level"), &format!("{level}\n"))
+                .file(&format!("{base}/type"), &format!("{kind}\n"))
+                .file(&format!("{base}/size"), &format!("{size}\n"))
+                .file(&format!("{base}/coherency_line_size"), "64\n")
+                .file(&format!("{base}/shared_cpu_list"), &format!("{first}-{}\n", first + shared - 1))
+        })
+    }
+}

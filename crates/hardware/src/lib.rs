@@ -1,0 +1,42 @@
+//! The machine below the program: host facts, chips, conditions and process memory.
+//!
+//! Invariant: the only crate with operating-system code, and nothing in it fails or panics: a value
+//! that the machine does not offer is a `Reading::Unavailable` with its reason. Path roots are
+//! constructor parameters, so every Linux reader also works on a captured tree.
+//!
+//! Reading order: `roots`, `processor`, `topology`, `host`, `hardware_id`, `chips`, `vulkan`,
+//! `conditions`, `process`, then the readers in `linux` and the thin system calls in `os`.
+
+mod chips;
+mod conditions;
+mod hardware_id;
+mod host;
+mod linux;
+#[cfg(any(target_os = "macos", test))]
+mod macos_facts;
+mod os;
+mod pci;
+mod process;
+mod processor;
+mod roots;
+mod topology;
+mod vulkan;
+#[cfg(any(windows, test))]
+mod windows_facts;
+#[cfg(any(windows, test))]
+mod windows_topology;
+mod worker_process;
+
+#[cfg(test)]
+mod fixture;
+
+pub use chips::{ChipFinding, ChipProbe, detect_chips};
+pub use conditions::{Conditions, ConditionsProbe, CpuTimes, PowerSource, detect_conditions};
+pub use hardware_id::{clean_cpu_name, hardware_id};
+pub use host::{HostFacts, HostProbe, detect_host};
+pub use process::{process_cpu_time_ns, process_peak_resident_bytes, process_resident_bytes};
+pub use processor::Processor;
+pub use roots::Roots;
+pub use topology::{CacheKind, CacheLevel, ClusterKind, CoreCluster};
+pub use vulkan::{VulkanDriver, VulkanProbe, detect_vulkan_drivers, vulkan_driver_present};
+pub use worker_process::{prepare_worker_process, take_standard_output};

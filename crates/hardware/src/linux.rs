@@ -1,0 +1,11 @@
+//! Readers of a Linux machine's trees.
+//!
+//! Invariant: they touch nothing but files below the roots given, so they run on any system.
+
+pub(crate) mod cores;
+pub(crate) mod devices;
+pub(crate) mod limits;
+pub(crate) mod machine;
+#[cfg(any(target_os = "linux", test))]
+pub(crate) mod memory;
+pub(crate) mod sensors;

@@ -1,0 +1,296 @@
+//! Power, clocks, temperature and load of a Linux machine.
+//!
+//! Invariant: a value outside what its sensor can mean is a reason, not a reading.
+
+use std::path::Path;
+
+use siliconroute_core::Reading;
+
+use super::machine::field;
+use crate::conditions::{CpuTimes, PowerSource};
+use crate::roots::{Roots, list_names, list_numbered, read_number, read_text, read_value, read_word};
+
+/// Clocks are read from at most this many cores, evenly spread, since each read may wake a core.
+const CLOCK_SAMPLES: usize = 32;
+/// `/proc/stat` counts in hundredths of a second on every architecture that Linux supports here.
+const NS_PER_TICK: u64 = 10_000_000;
+
+/// Power source and charge.
+#[derive(Debug)]
+pub(crate) struct Power {
+    pub(crate) source: Reading<PowerSource>,
+    pub(crate) battery_percent: Reading<f64>,
+}
+
+/// Reads all supplies: the mains adapters, then what the batteries say.
+pub(crate) fn read_power(roots: &Roots) -> Power {
+    let folder = roots.sys.join("class/power_supply");
+    let names = match list_names(&folder) {
+        Reading::Available(names) => names,
+        Reading::Unavailable(reason) => {
+            return Power {
+                source: Reading::unavailable(reason.clone()),
+                battery_percent: Reading::Unavailable(reason),
+            };
+        }
+    };
+    let mut online = Vec::new();
+    let mut batteries = Vec::new();
+    let mut failure = None;
+    for name in names {
+        let supply = folder.join(name);
+        let word = |name: &str| read_word(&supply.join(name));
+        // Mice, pens and headsets have batteries too; the kernel marks them so.
+        if word("scope").available().is_some_and(|scope| scope == "Device") {
+            continue;
+        }
+        match word("type") {
+            Reading::Available(kind) if kind == "Battery" => {
+                if word("present").available().is_none_or(|present| present != "0") {
+                    batteries.push(read_battery(&supply));
+                }
+            }
+            Reading::Available(kind) if kind == "Mains" || kind.starts_with("USB") => {
+                if let Reading::Available(state) = read_number::<u8>(&supply.join("online")) {
+                    online.push(state > 0);
+                }
+            }
+            Reading::Available(_) => {}
+            Reading::Unavailable(reason) => failure = Some(reason),
+        }
+    }
+    let no_battery = failure.unwrap_or_else(|| format!("no battery in {}", folder.display()));
+    Power {
+        source: power_source(&online, &batteries, &no_battery),
+        battery_percent: charge(&batteries, &no_battery),
+    }
+}
+
+struct Battery {
+    status: Reading<String>,
+    percent: Reading<f64>,
+    /// Charge now and when full, in a unit that batteries of one machine share.
+    content: Option<(f64, f64)>,
+}
+
+fn read_battery(supply: &Path) -> Battery {
+    let number = |name: &str| {
+        read_number::<f64>(&supply.join(name))
+            .available()
+            .copied()
+            .filter(|value| value.is_finite() && *value >= 0.0)
+    };
+    let content = number("energy_now").zip(number("energy_full")).filter(|(_, full)| *full > 0.0);
+    let percent = read_value(&supply.join("capacity"), "a percentage", |text| {
+        text.parse::<f64>().ok().filter(|percent| (0.0..=100.0).contains(percent))
+    });
+    Battery { status: read_word(&supply.join("status")), percent, content }
+}
+
+fn power_source(online: &[bool], batteries: &[Battery], no_battery: &str) -> Reading<PowerSource> {
+    if online.contains(&true) {
+        return Reading::Available(PowerSource::Ac);
+    }
+    let status = |wanted: &str| {
+        batteries.iter().any(|battery| battery.status == Reading::Available(wanted.to_owned()))
+    };
+    if status("Discharging") {
+        return Reading::Available(PowerSource::Battery);
+    }
+    if status("Charging") || status("Full") || status("Not charging") {
+        return Reading::Available(PowerSource::Ac);
+    }
+    match batteries.first() {
+        Some(Battery { status: Reading::Unavailable(reason), .. }) => Reading::Unavailable(reason.clone()),
+        Some(_) if !online.is_empty() => Reading::Available(PowerSource::Battery),
+        Some(Battery { status: Reading::Available(status), .. }) => {
+            Reading::unavailable(format!("the battery's status is `{status}` and no adapter is listed"))
+        }
+        None => Reading::unavailable(no_battery),
+    }
+}
+
+fn charge(batteries: &[Battery], no_battery: &str) -> Reading<f64> {
+    if batteries.is_empty() {
+        return Reading::unavailable(no_battery);
+    }
+    let contents: Option<Vec<(f64, f64)>> = batteries.iter().map(|battery| battery.content).collect();
+    if let Some(contents) = contents {
+        let (now, full) =
+            contents.iter().fold((0.0, 0.0), |sum, battery| (sum.0 + battery.0, sum.1 + battery.1));
+        // A worn battery may hold a little more than it last reported as full.
+        return Reading::Available((now / full * 100.0).min(100.0));
+    }
+    let mut sum = 0.0;
+    for battery in batteries {
+        match &battery.percent {
+            Reading::Available(percent) => sum += percent,
+            Reading::Unavailable(reason) => return Reading::Unavailable(reason.clone()),
+        }
+    }
+    Reading::Available(sum / batteries.len() as f64)
+}
+
+/// The firmware's power profile.
+pub(crate) fn power_profile(roots: &Roots) -> Reading<String> {
+    read_word(&roots.sys.join("firmware/acpi/platform_profile"))
+}
+
+/// The clock governors in use, joined by `+`.
+pub(crate) fn governor(roots: &Roots) -> Reading<String> {
+    let (folder, policies) = clock_policies(roots);
+    let mut governors: Vec<String> = policies
+        .iter()
+        .filter_map(|policy| read_word(&folder.join(policy).join("scaling_governor")).available().cloned())
+        .collect();
+    governors.sort();
+    governors.dedup();
+    let joined = (!governors.is_empty()).then(|| governors.join("+"));
+    Reading::from_option(joined, &format!("no governor in {}", folder.display()))
+}
+
+/// The mean clock of the cores.
+pub(crate) fn cpu_mhz(roots: &Roots) -> Reading<f64> {
+    let (folder, policies) = clock_policies(roots);
+    let clocks: Vec<f64> = policies
+        .iter()
+        .filter_map(|policy| {
+            read_number::<f64>(&folder.join(policy).join("scaling_cur_freq")).available().copied()
+        })
+        .map(|khz| khz / 1000.0)
+        .filter(|mhz| (1.0..20_000.0).contains(mhz))
+        .collect();
+    if let Some(mean) = mean(&clocks) {
+        return Reading::Available(mean);
+    }
+    let no_clock =
+        format!("no clock in {} and none in {}", folder.display(), roots.proc.join("cpuinfo").display());
+    let text = read_text(&roots.proc.join("cpuinfo"));
+    let clocks: Vec<f64> = text
+        .available()
+        .map(String::as_str)
+        .unwrap_or_default()
+        .lines()
+        .filter_map(|line| line.strip_prefix("cpu MHz")?.split_once(':')?.1.trim().parse().ok())
+        .filter(|mhz| (1.0..20_000.0).contains(mhz))
+        .collect();
+    Reading::from_option(mean(&clocks), &no_clock)
+}
+
+fn clock_policies(roots: &Roots) -> (std::path::PathBuf, Vec<String>) {
+    let folder = roots.sys.join("devices/system/cpu/cpufreq");
+    let policies = list_numbered(&folder, "policy").available().cloned().unwrap_or_default();
+    let step = policies.len().div_ceil(CLOCK_SAMPLES).max(1);
+    (folder, policies.into_iter().step_by(step).collect())
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// The processor's temperature: the hottest package sensor, else a thermal zone of the processor.
+///
+/// ACPI's own zone is not used: on many boards it never changes.
+pub(crate) fn cpu_temperature_celsius(roots: &Roots) -> Reading<f64> {
+    let monitors = roots.sys.join("class/hwmon");
+    let zones = roots.sys.join("class/thermal");
+    let mut temperatures = Vec::new();
+    let mut failure = None;
+    let mut note = |reading: Reading<f64>| match reading {
+        Reading::Available(celsius) => temperatures.push(celsius),
+        Reading::Unavailable(reason) => failure = Some(reason),
+    };
+    for monitor in list_numbered(&monitors, "hwmon").available().into_iter().flatten() {
+        let folder = monitors.join(monitor);
+        let name = read_word(&folder.join("name"));
+        let known = ["k10temp", "zenpower", "coretemp", "cpu_thermal", "cpu-thermal", "soc_thermal"];
+        if name.available().is_some_and(|name| known.contains(&name.as_str())) {
+            note(monitor_temperature(&folder));
+        }
+    }
+    for zone in list_numbered(&zones, "thermal_zone").available().into_iter().flatten() {
+        let folder = zones.join(zone);
+        let kind = read_word(&folder.join("type"));
+        let of_cpu = kind.available().is_some_and(|kind| {
+            let kind = kind.to_lowercase();
+            kind == "x86_pkg_temp" || kind == "tcpu" || kind.starts_with("cpu") || kind.starts_with("soc")
+        });
+        if of_cpu {
+            note(celsius(&folder.join("temp")));
+        }
+    }
+    match (temperatures.into_iter().max_by(f64::total_cmp), failure) {
+        (Some(hottest), _) => Reading::Available(hottest),
+        (None, Some(reason)) => Reading::Unavailable(reason),
+        (None, None) => Reading::unavailable(format!(
+            "no sensor of the processor in {} or {}",
+            monitors.display(),
+            zones.display()
+        )),
+    }
+}
+
+/// The package's input of a monitor; the first input where none is labelled so.
+fn monitor_temperature(folder: &Path) -> Reading<f64> {
+    for input in 1..=8 {
+        let label = read_word(&folder.join(format!("temp{input}_label")));
+        let package = label
+            .available()
+            .is_some_and(|label| label == "Tdie" || label.starts_with("Package id") || label == "Tctl");
+        if package {
+            return celsius(&folder.join(format!("temp{input}_input")));
+        }
+    }
+    celsius(&folder.join("temp1_input"))
+}
+
+fn celsius(path: &Path) -> Reading<f64> {
+    read_value(path, "a temperature", |text| {
+        let celsius = text.parse::<f64>().ok()? / 1000.0;
+        (-50.0..=150.0).contains(&celsius).then_some(celsius)
+    })
+}
+
+/// The load average over one minute.
+pub(crate) fn load_average(roots: &Roots) -> Reading<f64> {
+    read_value(&roots.proc.join("loadavg"), "load averages", |text| {
+        text.split_whitespace().next()?.parse::<f64>().ok().filter(|load| load.is_finite() && *load >= 0.0)
+    })
+}
+
+/// The CPU times of all cores together.
+pub(crate) fn cpu_times(roots: &Roots) -> CpuTimes {
+    let line = read_value(&roots.proc.join("stat"), "a line cpu", |text| {
+        let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
+        let ticks: Vec<u64> = line.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
+        (ticks.len() >= 4).then_some(ticks)
+    });
+    // user nice system idle iowait irq softirq steal; guests' time is in user and nice already.
+    let sum = |columns: &[usize]| match &line {
+        Reading::Available(ticks) => Reading::Available(
+            columns
+                .iter()
+                .filter_map(|column| ticks.get(*column))
+                .fold(0_u64, |sum, ticks| sum.saturating_add(ticks.saturating_mul(NS_PER_TICK))),
+        ),
+        Reading::Unavailable(reason) => Reading::Unavailable(reason.clone()),
+    };
+    let steal_ns = match &line {
+        Reading::Available(ticks) if ticks.len() <= 7 => {
+            Reading::unavailable("this kernel counts no steal time")
+        }
+        _ => sum(&[7]),
+    };
+    CpuTimes { user_ns: sum(&[0, 1]), system_ns: sum(&[2, 5, 6]), idle_ns: sum(&[3, 4]), steal_ns }
+}
+
+/// The revision of the microcode.
+pub(crate) fn microcode(roots: &Roots) -> Reading<String> {
+    let path = roots.sys.join("devices/system/cpu/cpu0/microcode/version");
+    if let found @ Reading::Available(_) = read_word(&path) {
+        return found;
+    }
+    read_value(&roots.proc.join("cpuinfo"), "a line microcode", |text| {
+        field(text, "microcode").map(str::to_owned)
+    })
+}

@@ -1,0 +1,63 @@
+//! Linux: the trees of `/`, and the C library's name.
+//!
+//! Invariant: everything that a file tells is read from the file.
+#![cfg_attr(target_env = "gnu", expect(unsafe_code, reason = "the C library's version is a C string"))]
+
+use siliconroute_core::Reading;
+
+pub(crate) use super::unix::{page_bytes, process_cpu_time_ns, take_standard_output};
+use crate::chips::{Adapter, Gap};
+use crate::conditions::{Conditions, ConditionsProbe};
+use crate::host::{HostFacts, HostProbe};
+use crate::linux::{devices, memory};
+use crate::roots::Roots;
+use crate::vulkan::{VulkanDriver, VulkanProbe};
+
+pub(crate) fn host_facts() -> HostFacts {
+    HostProbe::new(Roots::system()).facts()
+}
+
+pub(crate) fn find_adapters(_host: &HostFacts) -> (Vec<Adapter>, Vec<Gap>) {
+    devices::find_adapters(&Roots::system())
+}
+
+pub(crate) fn vulkan_drivers() -> Reading<Vec<VulkanDriver>> {
+    VulkanProbe::new(Roots::system()).drivers()
+}
+
+pub(crate) fn conditions() -> Conditions {
+    ConditionsProbe::new(Roots::system()).snapshot()
+}
+
+pub(crate) fn process_resident_bytes(pid: u32) -> Reading<u64> {
+    match page_bytes() {
+        Reading::Available(page) => memory::resident_bytes(&Roots::system(), pid, page),
+        Reading::Unavailable(reason) => Reading::Unavailable(reason),
+    }
+}
+
+pub(crate) fn process_peak_resident_bytes(pid: u32) -> Reading<u64> {
+    memory::peak_resident_bytes(&Roots::system(), pid)
+}
+
+/// The C library that this program is linked with.
+#[cfg(target_env = "gnu")]
+pub(crate) fn libc() -> Option<String> {
+    // SAFETY: the function returns a constant, NUL-terminated string that lives as long as the program.
+    let version = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
+    Some(format!("glibc {}", version.to_str().ok()?))
+}
+
+/// A static program carries its own C library, which says nothing about the machine's.
+#[cfg(not(target_env = "gnu"))]
+pub(crate) fn libc() -> Option<String> {
+    None
+}
+
+/// Raises this process in the kernel's order of ending processes when memory runs out.
+pub(crate) fn prefer_ending_this_process() {
+    // Without the file, or the right to write it, the kernel's own order stands.
+    if let Err(error) = std::fs::write("/proc/self/oom_score_adj", "600") {
+        drop(error);
+    }
+}

@@ -1,0 +1,44 @@
+//! System calls that Linux and macOS share.
+//!
+//! Invariant: every call gets memory of the size that its type says.
+#![expect(unsafe_code, reason = "system calls of the C library")]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _};
+
+use siliconroute_core::Reading;
+
+/// The size of a memory page.
+pub(crate) fn page_bytes() -> Reading<u64> {
+    // SAFETY: sysconf reads a constant of the system and touches no memory of the caller.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    Reading::from_option(u64::try_from(bytes).ok().filter(|bytes| *bytes > 0), "sysconf tells no page size")
+}
+
+/// The CPU time of this process.
+pub(crate) fn process_cpu_time_ns() -> Reading<u64> {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: getrusage writes one rusage, to memory of that size.
+    let status = unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) };
+    if status != 0 {
+        return Reading::unavailable(format!("getrusage failed: {}", io::Error::last_os_error()));
+    }
+    // SAFETY: the memory was zeroed, which is a valid rusage, and then written.
+    let usage = unsafe { usage.assume_init() };
+    let spent = |time: libc::timeval| {
+        // 32-bit systems hold the parts in other widths.
+        let (seconds, microseconds) = (i128::from(time.tv_sec), i128::from(time.tv_usec));
+        seconds * 1_000_000_000 + microseconds * 1000
+    };
+    let total = spent(usage.ru_utime) + spent(usage.ru_stime);
+    Reading::from_option(u64::try_from(total).ok(), "getrusage told a negative time")
+}
+
+/// Duplicates standard output for the caller and points the original at the error output.
+pub(crate) fn take_standard_output() -> io::Result<File> {
+    let private = io::stdout().as_fd().try_clone_to_owned()?;
+    // SAFETY: both are open descriptors of this process; dup2 replaces one by a copy of the other.
+    let status = unsafe { libc::dup2(io::stderr().as_raw_fd(), io::stdout().as_raw_fd()) };
+    if status < 0 { Err(io::Error::last_os_error()) } else { Ok(File::from(private)) }
+}

@@ -1,0 +1,200 @@
+//! Windows: system calls and the registry.
+//!
+//! Invariant: no call waits on a device without a time limit.
+#![expect(unsafe_code, reason = "system calls of Windows")]
+
+mod adapters;
+mod conditions;
+mod output;
+mod processes;
+mod registry;
+
+use siliconroute_core::Reading;
+use windows::Win32::System::SystemInformation::{
+    GetLogicalProcessorInformationEx, GetNativeSystemInfo, GlobalMemoryStatusEx, MEMORYSTATUSEX, RelationAll,
+    SYSTEM_INFO,
+};
+use windows::Win32::System::Threading::{ALL_PROCESSOR_GROUPS, GetActiveProcessorCount};
+
+pub(crate) use self::adapters::find_adapters;
+pub(crate) use self::conditions::conditions;
+pub(crate) use self::output::take_standard_output;
+pub(crate) use self::processes::{process_cpu_time_ns, process_peak_resident_bytes, process_resident_bytes};
+use crate::host::HostFacts;
+use crate::processor::{Processor, clean_spaces, hypervisor_of_board, vendor_name};
+use crate::topology::{CpuTraits, group_cores};
+use crate::vulkan::{VulkanDriver, parse_manifest};
+use crate::windows_facts::system_name;
+use crate::windows_topology::{WindowsLayout, parse_layout};
+
+const CPU_KEY: &str = r"HARDWARE\DESCRIPTION\System\CentralProcessor\0";
+const BIOS_KEY: &str = r"HARDWARE\DESCRIPTION\System\BIOS";
+const VERSION_KEY: &str = r"SOFTWARE\Microsoft\Windows NT\CurrentVersion";
+/// The classes of display adapters and of their software components.
+const DRIVER_CLASSES: [&str; 2] =
+    ["{4d36e968-e325-11ce-bfc1-08002be10318}", "{5c4c3332-344d-483c-8739-259e934c9cc8}"];
+/// Windows numbers the devices of a class from zero, with gaps.
+const CLASS_ENTRIES: u32 = 64;
+/// The answer of the largest machines has a few hundred kilobytes.
+const LAYOUT_LIMIT_BYTES: u32 = 4 << 20;
+
+pub(crate) fn host_facts() -> HostFacts {
+    let processor = Processor::detect();
+    let layout = read_layout();
+    let clocks = conditions::clocks();
+    let traits: Vec<CpuTraits> = layout
+        .iter()
+        .flat_map(|layout| &layout.cores)
+        .flat_map(|(class, cpus)| cpus.iter().map(move |cpu| (*class, *cpu)))
+        .map(|(class, cpu)| CpuTraits {
+            cpu,
+            kind: None,
+            // Classes 0 and 1 are two designs; the step keeps neighbours apart.
+            capacity: Some(1 << class.min(32)),
+            max_mhz: clocks.iter().find(|clock| clock.cpu == cpu).map(|clock| clock.max_mhz),
+        })
+        .collect();
+    // SAFETY: the call only reads a count.
+    let active = unsafe { GetActiveProcessorCount(ALL_PROCESSOR_GROUPS) };
+    let named = |value: &str| registry::text(CPU_KEY, value).as_deref().and_then(clean_spaces);
+    let from_registry = |reading: Reading<String>, value: &str| match reading {
+        found @ Reading::Available(_) => found,
+        Reading::Unavailable(_) => {
+            Reading::from_option(named(value), &format!("the registry has no {value} of the processor"))
+        }
+    };
+    HostFacts {
+        cpu_name: from_registry(processor.name, "ProcessorNameString"),
+        cpu_vendor: from_registry(processor.vendor, "VendorIdentifier").map(|vendor| vendor_name(&vendor)),
+        architecture: processor.architecture,
+        vector_extensions: processor.vector_extensions,
+        logical_cores: active.max(1),
+        usable_cores: processes::usable_cores(),
+        physical_cores: Reading::from_option(
+            layout
+                .as_ref()
+                .and_then(|layout| u32::try_from(layout.cores.len()).ok())
+                .filter(|cores| *cores > 0),
+            "Windows lists no cores",
+        ),
+        clusters: group_cores(&traits, "Windows tells no clock"),
+        caches: layout.map(|layout| layout.caches).unwrap_or_default(),
+        ram_bytes: memory_status().map(|status| status.ullTotalPhys),
+        page_bytes: page_bytes(),
+        huge_pages: Reading::unavailable("Windows has no transparent huge pages"),
+        os: "windows".to_owned(),
+        os_version: os_version(),
+        kernel_version: kernel_version(),
+        virtual_machine: virtual_machine(processor.hypervisor),
+        container: None,
+        libc: None,
+    }
+}
+
+fn virtual_machine(told: Reading<Option<String>>) -> Reading<Option<String>> {
+    if told.available().is_some() {
+        return told;
+    }
+    let board: Vec<String> = ["SystemManufacturer", "SystemProductName", "BIOSVendor"]
+        .iter()
+        .filter_map(|value| registry::text(BIOS_KEY, value))
+        .collect();
+    if board.is_empty() {
+        return Reading::unavailable(
+            "neither the processor nor the firmware tells whether this is a virtual machine",
+        );
+    }
+    Reading::Available(hypervisor_of_board(&board.join(" ")))
+}
+
+fn os_version() -> Reading<String> {
+    let product = registry::text(VERSION_KEY, "ProductName");
+    let release = registry::text(VERSION_KEY, "DisplayVersion");
+    let build = registry::text(VERSION_KEY, "CurrentBuild");
+    Reading::from_option(
+        product.map(|product| system_name(&product, release.as_deref(), build.as_deref())),
+        "the registry has no ProductName",
+    )
+}
+
+pub(super) fn kernel_version() -> Reading<String> {
+    let part = |value: &str| registry::number(VERSION_KEY, value);
+    let build = registry::text(VERSION_KEY, "CurrentBuild");
+    let version = build.map(|build| {
+        let (major, minor) = (part("CurrentMajorVersionNumber"), part("CurrentMinorVersionNumber"));
+        let head = major.zip(minor).map(|(major, minor)| format!("{major}.{minor}.")).unwrap_or_default();
+        let tail = part("UBR").map(|revision| format!(".{revision}")).unwrap_or_default();
+        format!("{head}{build}{tail}")
+    });
+    Reading::from_option(version, "the registry has no CurrentBuild")
+}
+
+fn read_layout() -> Option<WindowsLayout> {
+    let mut length = 0;
+    // SAFETY: without a buffer the call only writes the length that it needs, and reports an error.
+    let asked = unsafe { GetLogicalProcessorInformationEx(RelationAll, None, &raw mut length) };
+    if asked.is_ok() || length == 0 || length > LAYOUT_LIMIT_BYTES {
+        return None;
+    }
+    // Whole 64-bit words, since the records hold pointers' worth of mask and are aligned so.
+    let mut words = vec![0_u64; (length as usize).div_ceil(8)];
+    // SAFETY: the buffer is aligned for the records and has at least the length passed in.
+    unsafe {
+        GetLogicalProcessorInformationEx(RelationAll, Some(words.as_mut_ptr().cast()), &raw mut length)
+    }
+    .ok()?;
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).take(length as usize).collect();
+    Some(parse_layout(&bytes))
+}
+
+pub(super) fn memory_status() -> Reading<MEMORYSTATUSEX> {
+    let mut status =
+        MEMORYSTATUSEX { dwLength: size_of::<MEMORYSTATUSEX>() as u32, ..MEMORYSTATUSEX::default() };
+    // SAFETY: the structure states its own length, as the call requires.
+    match unsafe { GlobalMemoryStatusEx(&raw mut status) } {
+        Ok(()) => Reading::Available(status),
+        Err(error) => Reading::unavailable(format!("GlobalMemoryStatusEx failed: {error}")),
+    }
+}
+
+pub(crate) fn page_bytes() -> Reading<u64> {
+    let mut info = SYSTEM_INFO::default();
+    // SAFETY: the call fills the structure and cannot fail.
+    unsafe { GetNativeSystemInfo(&raw mut info) };
+    Reading::from_option(
+        Some(u64::from(info.dwPageSize)).filter(|bytes| *bytes > 0),
+        "Windows tells no page size",
+    )
+}
+
+/// Packages for Windows do not depend on a C library.
+pub(crate) fn libc() -> Option<String> {
+    None
+}
+
+pub(crate) fn vulkan_drivers() -> Reading<Vec<VulkanDriver>> {
+    let mut drivers: Vec<VulkanDriver> = Vec::new();
+    for class in DRIVER_CLASSES {
+        for entry in 0..CLASS_ENTRIES {
+            let key = format!(r"SYSTEM\CurrentControlSet\Control\Class\{class}\{entry:04}");
+            let Some(path) = registry::text(&key, "VulkanDriverName") else { continue };
+            let manifest = std::path::Path::new(&path);
+            let name = manifest.file_name().and_then(|name| name.to_str()).unwrap_or(&path);
+            let Reading::Available(text) = crate::roots::read_text(manifest) else { continue };
+            let Some(mut driver) = parse_manifest(name, &text) else { continue };
+            let library = manifest.parent().map(|folder| folder.join(&driver.library));
+            driver.installed = library.is_some_and(|library| library.exists());
+            if !drivers.contains(&driver) {
+                drivers.push(driver);
+            }
+        }
+    }
+    drivers.sort_by(|a, b| a.name.cmp(&b.name));
+    if drivers.is_empty() {
+        return Reading::unavailable("no display driver in the registry names a Vulkan driver");
+    }
+    Reading::Available(drivers)
+}
+
+/// Windows has no such order that a program may change.
+pub(crate) fn prefer_ending_this_process() {}
