@@ -1,0 +1,270 @@
+//! From the devices of a runtime library to targets with fixed options.
+//!
+//! Invariant: an option is given by its plain key here and prefixed once, in `session`; a key that
+//! is prefixed twice is unknown to the provider and accepted in silence.
+
+#![expect(unsafe_code, reason = "the safe wrapper does not cover this part of ONNX Runtime's interface")]
+
+use std::collections::BTreeMap;
+use std::ffi::CStr;
+use std::ptr;
+
+use ort::AsPointer;
+use ort::device::Device;
+use ort::environment::Environment;
+use ort::ep::{ExecutionProvider as _, OpenVINO};
+use ort::memory::DeviceType;
+use ort::sys;
+use siliconroute_core::chip::ChipIdentity;
+use siliconroute_core::{ChipKey, ChipKind, ProviderName, Target, TargetKey};
+
+use super::Plugin;
+use crate::session::{Offer, one_line};
+
+/// OpenVINO's registered name.
+pub(super) const OPENVINO: &str = OpenVINO::NAME;
+
+/// What the CPU can compute natively, as far as it decides which targets there are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct CpuFeatures {
+    /// Whether the CPU multiplies bfloat16 natively.
+    pub bf16: bool,
+}
+
+/// A target with what is needed to find its device again.
+#[derive(Debug)]
+pub(super) struct Configured {
+    pub(super) offer: Offer,
+    /// The provider's registered name, which prefixes its options.
+    pub(super) registered_name: String,
+    pub(super) access: Access,
+    pub(super) quirks: Quirks,
+}
+
+/// How a session is put onto a target's device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    /// By the device's position in the environment's list.
+    Device(usize),
+    /// By the provider's name, for providers that are older than the list of devices.
+    Name,
+}
+
+/// What a provider needs beyond its options.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Quirks {
+    /// Compiles for one set of shapes: free dimensions are fixed when the session is made.
+    pub(super) static_shapes: bool,
+    /// Refuses sessions with memory patterns.
+    pub(super) no_memory_pattern: bool,
+    /// Crashes when two sessions are used at once.
+    pub(super) one_at_a_time: bool,
+}
+
+/// A fixed set of options that makes a target of its own.
+struct Variant {
+    name: Option<&'static str>,
+    options: Vec<(&'static str, String)>,
+}
+
+/// Registers `plugins` and turns every device into its targets; what fails is listed with its reason.
+pub(super) fn register_and_list(
+    environment: &Environment,
+    version: &str,
+    plugins: &[Plugin],
+    built_in: &[String],
+    cpu: CpuFeatures,
+) -> (Vec<Configured>, Vec<Offer>) {
+    let mut configured = list(environment, 0, version, cpu);
+    configured.extend(list_by_name(&configured, version, built_in, cpu));
+    let mut refused = Vec::new();
+    for plugin in plugins {
+        let known = environment.devices().count();
+        if let Err(error) = environment.register_ep_library(plugin.name.clone(), &plugin.library) {
+            refused.push(refuse(plugin, &format!("the plugin does not register: {}", one_line(&error))));
+            continue;
+        }
+        let offers = list(environment, known, &plugin.version, cpu);
+        if offers.is_empty() {
+            refused.push(refuse(plugin, "the plugin registers, but finds no device that it supports"));
+        }
+        configured.extend(offers);
+    }
+    (configured, refused)
+}
+
+/// The targets of the environment's devices from position `from` on.
+fn list(environment: &Environment, from: usize, version: &str, cpu: CpuFeatures) -> Vec<Configured> {
+    let mut configured: Vec<Configured> = Vec::new();
+    for (device_index, device) in environment.devices().enumerate().skip(from) {
+        let Ok(registered_name) = device.ep() else { continue };
+        // Virtual devices of the form `Provider.AUTO` choose among chips themselves, which is the router's work.
+        if registered_name.contains('.') {
+            continue;
+        }
+        let provider = ProviderName::parse(registered_name);
+        let (kind, chip, metadata) = describe(&device);
+        for variant in variants(provider.as_str(), kind, cpu) {
+            let access = Access::Device(device_index);
+            let entry = configure(registered_name, version, kind, &chip, variant, access, metadata.clone());
+            if configured.iter().all(|other| other.offer.target.key != entry.offer.target.key) {
+                configured.push(entry);
+            }
+        }
+    }
+    configured
+}
+
+/// The targets of compiled-in providers that the library does not list as devices.
+///
+/// Only OpenVINO's CPU can be told without a list; a GPU or NPU behind such a name could be any one.
+fn list_by_name(
+    listed: &[Configured],
+    version: &str,
+    built_in: &[String],
+    cpu: CpuFeatures,
+) -> Vec<Configured> {
+    let name = OPENVINO;
+    let wanted = built_in.iter().any(|other| other == name)
+        && listed.iter().all(|configured| configured.registered_name != name)
+        && OpenVINO::is_available().unwrap_or(false);
+    if !wanted {
+        return Vec::new();
+    }
+    variants("openvino", ChipKind::Cpu, cpu)
+        .into_iter()
+        .map(|mut variant| {
+            variant.options.push(("device_type", "CPU".to_owned()));
+            configure(name, version, ChipKind::Cpu, &ChipKey::cpu(), variant, Access::Name, BTreeMap::new())
+        })
+        .collect()
+}
+
+fn configure(
+    registered_name: &str,
+    version: &str,
+    kind: ChipKind,
+    chip: &ChipKey,
+    variant: Variant,
+    access: Access,
+    device: BTreeMap<String, String>,
+) -> Configured {
+    let provider = ProviderName::parse(registered_name);
+    let target = Target {
+        key: TargetKey::new(chip, &provider, variant.name),
+        provider_version: version.to_owned(),
+        chip: chip.clone(),
+        chip_kind: kind,
+        options: variant.options.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
+        provider,
+    };
+    Configured {
+        quirks: quirks(target.provider.as_str()),
+        offer: Offer { target, device, unavailable: None },
+        registered_name: registered_name.to_owned(),
+        access,
+    }
+}
+
+fn refuse(plugin: &Plugin, reason: &str) -> Offer {
+    let provider = ProviderName::parse(&plugin.name);
+    let target = Target {
+        key: TargetKey(format!("*/{provider}")),
+        provider,
+        provider_version: plugin.version.clone(),
+        chip: ChipKey("*".to_owned()),
+        chip_kind: ChipKind::Cpu,
+        options: BTreeMap::new(),
+    };
+    Offer { target, device: BTreeMap::new(), unavailable: Some(reason.to_owned()) }
+}
+
+/// The option sets under which a provider is a target of its own on a chip of `kind`.
+fn variants(provider: &str, kind: ChipKind, cpu: CpuFeatures) -> Vec<Variant> {
+    let plain = |options| Variant { name: None, options };
+    match (provider, kind) {
+        // The provider's `precision` option has no effect; an inline configuration does.
+        ("openvino", ChipKind::Cpu) => {
+            let config = |precision: &str| {
+                let json =
+                    format!(r#"{{"CPU":{{"INFERENCE_PRECISION_HINT":"{precision}","NUM_STREAMS":"1"}}}}"#);
+                vec![("load_config", json)]
+            };
+            let mut variants = vec![plain(config("f32"))];
+            if cpu.bf16 {
+                variants.push(Variant { name: Some("bf16"), options: config("bf16") });
+            }
+            variants
+        }
+        ("openvino", ChipKind::Gpu) => {
+            let config = |precision: &str| {
+                vec![("load_config", format!(r#"{{"GPU":{{"INFERENCE_PRECISION_HINT":"{precision}"}}}}"#))]
+            };
+            vec![plain(config("f32")), Variant { name: Some("f16"), options: config("f16") }]
+        }
+        ("qnn", _) => vec![plain(vec![("backend_type", "htp".to_owned())])],
+        _ => vec![plain(Vec::new())],
+    }
+}
+
+fn quirks(provider: &str) -> Quirks {
+    Quirks {
+        static_shapes: provider == "qnn",
+        no_memory_pattern: provider == "dml",
+        one_at_a_time: provider == "webgpu",
+    }
+}
+
+/// Kind and key of the chip behind a device, with all that the engine says of it.
+fn describe(device: &Device<'_>) -> (ChipKind, ChipKey, BTreeMap<String, String>) {
+    let hardware = device.hardware_device();
+    let kind = match hardware.ty() {
+        DeviceType::GPU => ChipKind::Gpu,
+        DeviceType::NPU => ChipKind::Npu,
+        DeviceType::CPU | DeviceType::FPGA => ChipKind::Cpu,
+    };
+    // SAFETY: the pointer comes from a device that the environment, which outlives this call, owns.
+    let vendor_id = unsafe { (ort::api().HardwareDevice_VendorId)(hardware.ptr()) };
+    // SAFETY: as above; the returned list belongs to the device.
+    let hardware_metadata = unsafe { (ort::api().HardwareDevice_Metadata)(hardware.ptr()) };
+    // SAFETY: as above, for the provider's device.
+    let provider_metadata = unsafe { (ort::api().EpDevice_EpMetadata)(device.ptr()) };
+    let mut metadata = BTreeMap::new();
+    for (prefix, list) in [("hardware", hardware_metadata), ("provider", provider_metadata)] {
+        // SAFETY: both lists were just handed out by the devices above and stay valid while those live.
+        let pairs = unsafe { key_values(list) };
+        metadata.extend(pairs.into_iter().map(|(key, value)| (format!("{prefix}.{key}"), value)));
+    }
+    metadata.insert("vendor_id".to_owned(), format!("{vendor_id:04x}"));
+    metadata.insert("device_id".to_owned(), format!("{:04x}", hardware.id()));
+    if let Ok(vendor) = hardware.vendor() {
+        metadata.insert("vendor".to_owned(), vendor.to_owned());
+    }
+    let identity = ChipIdentity {
+        pci_vendor: u16::try_from(vendor_id).ok().filter(|&id| id != 0),
+        pci_device: u16::try_from(hardware.id()).ok().filter(|&id| id != 0),
+        bus_address: metadata.get("hardware.pci_bus_id").cloned(),
+        luid: metadata.get("hardware.LUID").and_then(|text| text.parse().ok()),
+        ..ChipIdentity::default()
+    };
+    (kind, identity.key(kind), metadata)
+}
+
+/// Copies a list of keys and values.
+///
+/// # Safety
+/// `list` must be null or a list that ONNX Runtime handed out and still owns.
+unsafe fn key_values(list: *const sys::OrtKeyValuePairs) -> BTreeMap<String, String> {
+    if list.is_null() {
+        return BTreeMap::new();
+    }
+    let (mut keys, mut values, mut count) = (ptr::null(), ptr::null(), 0_usize);
+    // SAFETY: the list is valid by this function's contract, the other arguments are places to write to.
+    unsafe { (ort::api().GetKeyValuePairs)(list, &raw mut keys, &raw mut values, &raw mut count) };
+    let text = |array: *const *const std::ffi::c_char, index: usize| {
+        // SAFETY: ONNX Runtime filled both arrays with `count` strings that end in a zero byte.
+        let text = unsafe { CStr::from_ptr(*array.add(index)) };
+        text.to_string_lossy().into_owned()
+    };
+    (0..count).map(|index| (text(keys, index), text(values, index))).collect()
+}

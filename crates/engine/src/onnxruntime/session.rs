@@ -1,0 +1,226 @@
+//! One model loaded by ONNX Runtime onto a named device.
+//!
+//! Invariant: input values are made once, in [`Session::set_inputs`]; a run passes them as they are.
+
+use std::sync::{Mutex, PoisonError};
+
+use half::{bf16, f16};
+use ort::environment::Environment;
+use ort::ep::{ArbitrarilyConfigurableExecutionProvider as _, OpenVINO};
+use ort::session::{Session as OrtSession, SessionInputValue, builder::GraphOptimizationLevel};
+use ort::value::{DynValue, Tensor as OrtTensor, TensorElementType, ValueType};
+use siliconroute_core::Reading;
+use siliconroute_core::tensor::{NamedTensor, Tensor, TensorData, TensorSpec};
+use siliconroute_core::trial::Placement;
+
+use super::devices::{Access, Configured};
+use super::placement;
+use crate::session::{RunError, Session, SessionError, SessionRequest, check_inputs, one_line};
+
+/// Providers that crash when two of their sessions are used at once take turns.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Loads a model onto the device behind `configured`.
+pub(super) fn create(
+    environment: &Environment,
+    configured: &Configured,
+    request: &SessionRequest<'_>,
+) -> Result<Box<dyn Session>, SessionError> {
+    let turn =
+        configured.quirks.one_at_a_time.then(|| ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner));
+    let session =
+        commit(environment, configured, request).map_err(|error| SessionError::Refused(one_line(&error)))?;
+    drop(turn);
+    let in_engine_order: Option<Vec<usize>> = session
+        .inputs()
+        .iter()
+        .map(|input| request.inputs.iter().position(|spec| spec.name == input.name()))
+        .collect();
+    let order = in_engine_order.filter(|order| order.len() == request.inputs.len()).ok_or_else(|| {
+        SessionError::Refused("the runtime library sees other inputs than the model file declares".to_owned())
+    })?;
+    let placement = placement::read(&session, &configured.registered_name);
+    Ok(Box::new(LoadedModel {
+        session: Some(session),
+        placement,
+        specs: request.inputs.to_vec(),
+        order,
+        one_at_a_time: configured.quirks.one_at_a_time,
+        inputs: None,
+        outputs: None,
+    }))
+}
+
+fn commit(
+    environment: &Environment,
+    configured: &Configured,
+    request: &SessionRequest<'_>,
+) -> ort::Result<OrtSession> {
+    let mut builder = OrtSession::builder(environment)?
+        .with_optimization_level(GraphOptimizationLevel::All)?
+        .with_config_entry(placement::RECORD_KEY, "1")?;
+    if let Some(threads) = request.threads {
+        builder = builder.with_intra_threads(threads as usize)?;
+    }
+    if configured.quirks.no_memory_pattern {
+        builder = builder.with_memory_pattern(false)?.with_parallel_execution(false)?;
+    }
+    if configured.quirks.static_shapes {
+        for (dimension, &size) in &request.bindings.0 {
+            builder = builder.with_dimension_override(dimension, i64::try_from(size).unwrap_or(i64::MAX))?;
+        }
+    }
+    let target = &configured.offer.target;
+    let mut builder = match configured.access {
+        Access::Device(index) => {
+            let device = environment
+                .devices()
+                .nth(index)
+                .ok_or_else(|| ort::Error::new("the device vanished from the runtime library's list"))?;
+            let prefixed = |(key, value): (&String, &String)| {
+                (format!("{}.{key}", configured.registered_name), value.clone())
+            };
+            let options: Vec<(String, String)> = target.options.iter().map(prefixed).collect();
+            builder.with_devices([device], Some(&options))?
+        }
+        Access::Name => {
+            let provider = target.options.iter().fold(OpenVINO::default(), |provider, (key, value)| {
+                provider.with_arbitrary_config(key, value)
+            });
+            builder.with_execution_providers([provider.build().error_on_failure()])?
+        }
+    };
+    builder.commit_from_file(request.model)
+}
+
+struct LoadedModel {
+    /// Taken only by `drop`.
+    session: Option<OrtSession>,
+    placement: Reading<Placement>,
+    specs: Vec<TensorSpec>,
+    /// For each input of the engine, its position in `specs`.
+    order: Vec<usize>,
+    one_at_a_time: bool,
+    inputs: Option<Vec<SessionInputValue<'static>>>,
+    outputs: Option<Vec<(String, DynValue)>>,
+}
+
+impl Session for LoadedModel {
+    fn placement(&self) -> Reading<Placement> {
+        self.placement.clone()
+    }
+
+    fn set_inputs(&mut self, inputs: &[NamedTensor]) -> Result<(), RunError> {
+        let checked = check_inputs(&self.specs, inputs)?;
+        let values: Result<Vec<_>, RunError> = self
+            .order
+            .iter()
+            .map(|&position| {
+                let input = checked[position];
+                let value = to_value(&input.tensor).map_err(|error| {
+                    RunError::Refused(format!("input `{}`: {}", input.name, one_line(&error)))
+                })?;
+                Ok(SessionInputValue::Owned(value))
+            })
+            .collect();
+        self.inputs = Some(values?);
+        Ok(())
+    }
+
+    fn run(&mut self) -> Result<(), RunError> {
+        let inputs = self.inputs.as_deref().ok_or(RunError::NoInputs)?;
+        let session = self.session.as_mut().ok_or(RunError::NoInputs)?;
+        let _turn = self.one_at_a_time.then(|| ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner));
+        let outputs = session.run(inputs).map_err(|error| RunError::Refused(one_line(&error)))?;
+        let kept = self.outputs.get_or_insert_default();
+        if kept.len() == outputs.len() {
+            for ((_, slot), (_, value)) in kept.iter_mut().zip(outputs) {
+                *slot = value;
+            }
+        } else {
+            *kept = outputs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        }
+        Ok(())
+    }
+
+    fn outputs(&self) -> Result<Vec<NamedTensor>, RunError> {
+        let outputs = self.outputs.as_ref().ok_or(RunError::NoInputs)?;
+        outputs
+            .iter()
+            .map(|(name, value)| {
+                let tensor = from_value(value)
+                    .map_err(|error| RunError::Refused(format!("output `{name}`: {error}")))?;
+                Ok(NamedTensor { name: name.clone(), tensor })
+            })
+            .collect()
+    }
+}
+
+impl Drop for LoadedModel {
+    fn drop(&mut self) {
+        let _turn = self.one_at_a_time.then(|| ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner));
+        self.outputs = None;
+        self.inputs = None;
+        self.session = None;
+    }
+}
+
+fn to_value(tensor: &Tensor) -> ort::Result<DynValue> {
+    let shape = tensor.shape().to_vec();
+    Ok(match tensor.data() {
+        TensorData::Float32(v) => OrtTensor::from_array((shape, v.clone()))?.into_dyn(),
+        TensorData::Float64(v) => OrtTensor::from_array((shape, v.clone()))?.into_dyn(),
+        TensorData::Float16(v) => {
+            OrtTensor::from_array((shape, v.iter().map(|&bits| f16::from_bits(bits)).collect::<Vec<_>>()))?
+                .into_dyn()
+        }
+        TensorData::Bfloat16(v) => {
+            OrtTensor::from_array((shape, v.iter().map(|&bits| bf16::from_bits(bits)).collect::<Vec<_>>()))?
+                .into_dyn()
+        }
+        TensorData::Int8(v) => OrtTensor::from_array((shape, v.clone()))?.into_dyn(),
+        TensorData::Int16(v) => OrtTensor::from_array((shape, v.clone()))?.into_dyn(),
+        TensorData::Int32(v) => OrtTensor::from_array((shape, v.clone()))?.into_dyn(),
+        TensorData::Int64(v) => OrtTensor::from_array((shape, v.clone()))?.into_dyn(),
+        TensorData::Uint8(v) => OrtTensor::from_array((shape, v.clone()))?.into_dyn(),
+        TensorData::Uint16(v) => OrtTensor::from_array((shape, v.clone()))?.into_dyn(),
+        TensorData::Uint32(v) => OrtTensor::from_array((shape, v.clone()))?.into_dyn(),
+        TensorData::Uint64(v) => OrtTensor::from_array((shape, v.clone()))?.into_dyn(),
+        TensorData::Bool(v) => OrtTensor::from_array((shape, v.clone()))?.into_dyn(),
+        TensorData::String(v) => OrtTensor::from_string_array((shape, v.as_slice()))?.into_dyn(),
+    })
+}
+
+fn from_value(value: &DynValue) -> Result<Tensor, String> {
+    let ValueType::Tensor { ty, .. } = value.dtype() else {
+        return Err("is no tensor".to_owned());
+    };
+    macro_rules! extract {
+        ($type:ty, $variant:ident, $convert:expr) => {{
+            let (shape, values) = value.try_extract_tensor::<$type>().map_err(|error| one_line(&error))?;
+            (shape.to_vec(), TensorData::$variant(values.iter().map($convert).collect()))
+        }};
+    }
+    let (shape, data) = match ty {
+        TensorElementType::Float32 => extract!(f32, Float32, |v| *v),
+        TensorElementType::Float64 => extract!(f64, Float64, |v| *v),
+        TensorElementType::Float16 => extract!(f16, Float16, |v| v.to_bits()),
+        TensorElementType::Bfloat16 => extract!(bf16, Bfloat16, |v| v.to_bits()),
+        TensorElementType::Int8 => extract!(i8, Int8, |v| *v),
+        TensorElementType::Int16 => extract!(i16, Int16, |v| *v),
+        TensorElementType::Int32 => extract!(i32, Int32, |v| *v),
+        TensorElementType::Int64 => extract!(i64, Int64, |v| *v),
+        TensorElementType::Uint8 => extract!(u8, Uint8, |v| *v),
+        TensorElementType::Uint16 => extract!(u16, Uint16, |v| *v),
+        TensorElementType::Uint32 => extract!(u32, Uint32, |v| *v),
+        TensorElementType::Uint64 => extract!(u64, Uint64, |v| *v),
+        TensorElementType::Bool => extract!(bool, Bool, |v| *v),
+        TensorElementType::String => {
+            let (shape, values) = value.try_extract_strings().map_err(|error| one_line(&error))?;
+            (shape.to_vec(), TensorData::String(values))
+        }
+        other => return Err(format!("has the element type {other}, which is not supported")),
+    };
+    let shape = shape.into_iter().map(|size| usize::try_from(size).unwrap_or(0)).collect();
+    Tensor::new(shape, data).map_err(|error| one_line(&error))
+}

@@ -1,0 +1,226 @@
+//! Outside of the worker: starts the process, talks to it under a deadline, watches its memory.
+//!
+//! Invariant: a worker that misses its deadline or outgrows its memory is killed and waited for.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use siliconroute_core::Reading;
+use siliconroute_core::trial::{Failure, FailureKind};
+
+use super::wire::{EngineSpec, Request, Response, WireError, read_message, write_message};
+
+/// How often a waiting parent looks at the worker's memory and at the wish to stop.
+const WATCH_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Lines of the worker's error output that are kept for a failure's reason.
+const KEPT_LINES: usize = 8;
+
+/// The variable that the system's loader looks for libraries in.
+const LOADER_PATH: &str = if cfg!(windows) {
+    "PATH"
+} else if cfg!(target_os = "macos") {
+    "DYLD_LIBRARY_PATH"
+} else {
+    "LD_LIBRARY_PATH"
+};
+
+/// A worker to talk to.
+pub trait Worker: Send {
+    /// Sends `request` and waits for the answer.
+    ///
+    /// # Errors
+    /// When the worker dies, misses `deadline` or outgrows its memory; it is gone then.
+    fn call(&mut self, request: &Request, deadline: Duration) -> Result<Response, Failure>;
+}
+
+/// Starts workers.
+pub trait Launcher: Send + Sync {
+    /// Starts a worker that is about to load `engine`, and has loaded nothing yet.
+    ///
+    /// # Errors
+    /// When the process cannot be started.
+    fn launch(&self, engine: &EngineSpec) -> Result<Box<dyn Worker>, Failure>;
+}
+
+/// Reads the memory that a process holds now.
+pub type MemoryProbe = fn(u32) -> Reading<u64>;
+
+/// Starts workers as processes of a program that understands the worker's subcommand.
+#[derive(Clone)]
+pub struct ProcessLauncher {
+    /// The program; the running one unless told otherwise.
+    pub program: PathBuf,
+    /// Arguments that make it a worker.
+    pub arguments: Vec<OsString>,
+    /// Environment variables set for workers, such as a provider's switches.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Reads a worker's memory.
+    pub memory: MemoryProbe,
+    /// A worker that holds more is ended.
+    pub memory_limit_bytes: u64,
+    /// Set when the user wants to stop; waiting calls then end their worker.
+    pub cancelled: Arc<AtomicBool>,
+}
+
+impl fmt::Debug for ProcessLauncher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProcessLauncher").field("program", &self.program).finish_non_exhaustive()
+    }
+}
+
+impl Launcher for ProcessLauncher {
+    fn launch(&self, engine: &EngineSpec) -> Result<Box<dyn Worker>, Failure> {
+        let mut command = Command::new(&self.program);
+        if let EngineSpec::OnnxRuntime { search_path, .. } = engine
+            && !search_path.is_empty()
+        {
+            command.env(LOADER_PATH, join_search_path(search_path));
+        }
+        command
+            .args(&self.arguments)
+            .envs(self.environment.iter().map(|(key, value)| (key, value)))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        // An interrupt from the terminal is the parent's to handle; it ends its workers itself.
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let mut child = command.spawn().map_err(|error| {
+            let program = self.program.display();
+            Failure::new(FailureKind::Crashed, format!("the worker `{program}` cannot be started: {error}"))
+        })?;
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(stdin), Some(mut stdout), Some(stderr)) = (stdin, stdout, stderr) else {
+            return Err(Failure::new(FailureKind::Crashed, "the worker has no pipes"));
+        };
+        let (sender, responses) = mpsc::channel();
+        thread::spawn(move || {
+            loop {
+                let response = read_message::<Response>(&mut stdout);
+                let ended = response.is_err();
+                if sender.send(response).is_err() || ended {
+                    return;
+                }
+            }
+        });
+        let errors = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&errors);
+        thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                tracing::debug!(target: "worker", "{line}");
+                let mut lines = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                if lines.len() == KEPT_LINES {
+                    lines.remove(0);
+                }
+                lines.push(line);
+            }
+        });
+        Ok(Box::new(ProcessWorker { child, stdin: Some(stdin), responses, errors, launcher: self.clone() }))
+    }
+}
+
+struct ProcessWorker {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    responses: mpsc::Receiver<Result<Response, WireError>>,
+    errors: Arc<Mutex<Vec<String>>>,
+    launcher: ProcessLauncher,
+}
+
+impl Worker for ProcessWorker {
+    fn call(&mut self, request: &Request, deadline: Duration) -> Result<Response, Failure> {
+        let Some(stdin) = self.stdin.as_mut() else {
+            return Err(Failure::new(FailureKind::Crashed, "the worker has ended"));
+        };
+        if write_message(stdin, request).is_err() {
+            return Err(self.bury());
+        }
+        let begin = Instant::now();
+        loop {
+            let left = deadline.saturating_sub(begin.elapsed());
+            match self.responses.recv_timeout(left.min(WATCH_INTERVAL)) {
+                Ok(Ok(response)) => return Ok(response),
+                Ok(Err(WireError::Closed)) | Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    return Err(self.bury());
+                }
+                Ok(Err(error)) => return Err(self.end(FailureKind::Crashed, error.to_string())),
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+            }
+            if self.launcher.cancelled.load(Ordering::Relaxed) {
+                return Err(self.end(FailureKind::TimedOut, "stopped by the user".to_owned()));
+            }
+            if begin.elapsed() >= deadline {
+                let detail = format!("no answer within {:.1} s", deadline.as_secs_f64());
+                return Err(self.end(FailureKind::TimedOut, detail));
+            }
+            if let Reading::Available(bytes) = (self.launcher.memory)(self.child.id())
+                && bytes > self.launcher.memory_limit_bytes
+            {
+                let mebibytes = |bytes: u64| bytes >> 20;
+                let limit = mebibytes(self.launcher.memory_limit_bytes);
+                let detail = format!("the worker held {} MiB, its limit is {limit} MiB", mebibytes(bytes));
+                return Err(self.end(FailureKind::MemoryExceeded, detail));
+            }
+        }
+    }
+}
+
+/// Puts `folders` before what the loader's path holds already.
+fn join_search_path(folders: &[PathBuf]) -> OsString {
+    let inherited = std::env::var_os(LOADER_PATH).unwrap_or_default();
+    let all = folders.iter().cloned().chain(std::env::split_paths(&inherited));
+    // A folder whose name holds the separator cannot be on the path at all.
+    std::env::join_paths(all).unwrap_or(inherited)
+}
+
+impl ProcessWorker {
+    /// Kills the worker and says why.
+    fn end(&mut self, kind: FailureKind, detail: String) -> Failure {
+        self.stop();
+        Failure::new(kind, detail)
+    }
+
+    /// Waits for a worker that died by itself and tells how.
+    fn bury(&mut self) -> Failure {
+        self.stdin = None;
+        let patience = Instant::now();
+        let status = loop {
+            match self.child.try_wait() {
+                Ok(None) if patience.elapsed() < Duration::from_secs(2) => {
+                    thread::sleep(Duration::from_millis(5));
+                }
+                Ok(None) => {
+                    self.stop();
+                    break "closed its pipe and did not end".to_owned();
+                }
+                Ok(Some(status)) => break status.to_string(),
+                Err(error) => break error.to_string(),
+            }
+        };
+        let lines = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = lines.last().map(|line| format!(", its last words: {}", line.trim())).unwrap_or_default();
+        Failure::new(FailureKind::Crashed, format!("the worker ended by itself ({status}){last}"))
+    }
+
+    fn stop(&mut self) {
+        self.stdin = None;
+        let ended = self.child.kill().and_then(|()| self.child.wait());
+        if let Err(error) = ended {
+            tracing::debug!(target: "worker", "the worker cannot be ended, so it has ended already: {error}");
+        }
+    }
+}
+
+impl Drop for ProcessWorker {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
