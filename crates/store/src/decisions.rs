@@ -1,0 +1,246 @@
+//! Decisions with all that led to them, and what checking them found.
+//!
+//! Invariant: decisions and verifications are only ever added.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use siliconroute_core::accuracy::AccuracyClass;
+use siliconroute_core::identity::CaseId;
+use siliconroute_core::target::TargetKey;
+use siliconroute_core::workload::{Goal, Workload};
+
+use crate::Store;
+use crate::catalogue::case_row;
+use crate::column::{CampaignId, DecisionId, Name, TargetId, VerificationId};
+use crate::error::StoreError;
+
+/// A decision to be recorded.
+#[derive(Debug, Clone, Copy)]
+pub struct NewDecision<'a> {
+    /// The case.
+    pub case: CaseId,
+    /// The workload.
+    pub workload: Workload,
+    /// What the user wanted most.
+    pub goal: Goal,
+    /// How exact the outputs had to be.
+    pub accuracy: AccuracyClass,
+    /// The chosen target; `None` when every target was excluded.
+    pub chosen: Option<TargetId>,
+    /// The candidates, their predictions and the reasons, as a JSON document.
+    pub document: &'a str,
+    /// When it was made, in milliseconds since 1970 UTC.
+    pub created_unix_ms: i64,
+}
+
+/// A recorded decision.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredDecision {
+    /// The row.
+    pub id: DecisionId,
+    /// The case.
+    pub case: CaseId,
+    /// The workload.
+    pub workload: Workload,
+    /// What the user wanted most.
+    pub goal: Goal,
+    /// How exact the outputs had to be.
+    pub accuracy: AccuracyClass,
+    /// The chosen target; `None` when every target was excluded.
+    pub chosen: Option<TargetKey>,
+    /// The candidates, their predictions and the reasons, as a JSON document.
+    pub document: String,
+    /// When it was made, in milliseconds since 1970 UTC.
+    pub created_unix_ms: i64,
+}
+
+/// A verification to be recorded.
+#[derive(Debug, Clone, Copy)]
+pub struct NewVerification<'a> {
+    /// The decision that was checked.
+    pub decision: DecisionId,
+    /// The campaign whose trials checked it, where there was one.
+    pub campaign: Option<CampaignId>,
+    /// The target that was chosen.
+    pub chosen: Option<TargetId>,
+    /// The fastest target of the check.
+    pub best: Option<TargetId>,
+    /// Regret in percent; `None` when the chosen target has no true time.
+    pub regret_pct: Option<f64>,
+    /// The true times, as a JSON document.
+    pub document: &'a str,
+    /// When it was made, in milliseconds since 1970 UTC.
+    pub created_unix_ms: i64,
+}
+
+/// A recorded verification with the decision that it checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredVerification {
+    /// The row.
+    pub id: VerificationId,
+    /// The decision that was checked.
+    pub decision: StoredDecision,
+    /// The campaign whose trials checked it, where there was one.
+    pub campaign: Option<CampaignId>,
+    /// The target that was chosen.
+    pub chosen: Option<TargetKey>,
+    /// The fastest target of the check.
+    pub best: Option<TargetKey>,
+    /// Regret in percent; `None` when the chosen target has no true time.
+    pub regret_pct: Option<f64>,
+    /// The true times, as a JSON document.
+    pub document: String,
+    /// When it was made, in milliseconds since 1970 UTC.
+    pub created_unix_ms: i64,
+}
+
+impl Store {
+    /// Records a decision; its case must be known.
+    pub fn record_decision(&self, new: &NewDecision<'_>) -> Result<DecisionId, StoreError> {
+        self.write("record a decision", |transaction| {
+            let case = case_row(transaction, new.case)?;
+            let id = transaction
+                .prepare_cached(
+                    "INSERT INTO decision
+                         (case_id, workload, goal, accuracy, chosen_target_id, document, created_unix_ms)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+                     RETURNING id",
+                )?
+                .query_row(
+                    params![
+                        case,
+                        Name(new.workload),
+                        Name(new.goal),
+                        Name(new.accuracy),
+                        new.chosen,
+                        new.document,
+                        new.created_unix_ms,
+                    ],
+                    |row| row.get(0),
+                )?;
+            Ok(id)
+        })
+    }
+
+    /// The decision in a row.
+    pub fn decision(&self, id: DecisionId) -> Result<Option<StoredDecision>, StoreError> {
+        self.read("read a decision", |connection| {
+            let found = connection
+                .prepare_cached(
+                    "SELECT decision.id, model_case.digest, workload, goal, accuracy, target.key, document,
+                            created_unix_ms
+                     FROM decision
+                     JOIN model_case ON model_case.id = decision.case_id
+                     LEFT JOIN target ON target.id = decision.chosen_target_id
+                     WHERE decision.id = ?1",
+                )?
+                .query_row([id], |row| stored_decision(row, 0))
+                .optional()?;
+            Ok(found)
+        })
+    }
+
+    /// The latest `limit` decisions, newest first.
+    pub fn latest_decisions(&self, limit: u32) -> Result<Vec<StoredDecision>, StoreError> {
+        self.read("read the decisions", |connection| {
+            let mut query = connection.prepare_cached(
+                "SELECT decision.id, model_case.digest, workload, goal, accuracy, target.key, document,
+                        created_unix_ms
+                 FROM decision
+                 JOIN model_case ON model_case.id = decision.case_id
+                 LEFT JOIN target ON target.id = decision.chosen_target_id
+                 ORDER BY decision.id DESC LIMIT ?1",
+            )?;
+            Ok(query.query_map([limit], |row| stored_decision(row, 0))?.collect::<Result<_, _>>()?)
+        })
+    }
+
+    /// Records what checking a decision found.
+    pub fn record_verification(&self, new: &NewVerification<'_>) -> Result<VerificationId, StoreError> {
+        self.write("record a verification", |transaction| {
+            let id = transaction
+                .prepare_cached(
+                    "INSERT INTO verification
+                         (decision_id, campaign_id, chosen_target_id, best_target_id, regret_pct, document,
+                          created_unix_ms)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+                     RETURNING id",
+                )?
+                .query_row(
+                    params![
+                        new.decision,
+                        new.campaign,
+                        new.chosen,
+                        new.best,
+                        new.regret_pct,
+                        new.document,
+                        new.created_unix_ms,
+                    ],
+                    |row| row.get(0),
+                )?;
+            Ok(id)
+        })
+    }
+
+    /// The latest verification of each question (case, workload, goal, accuracy), oldest first.
+    ///
+    /// With a campaign, only verifications by that campaign count.
+    pub fn latest_verifications(
+        &self,
+        campaign: Option<CampaignId>,
+    ) -> Result<Vec<StoredVerification>, StoreError> {
+        self.read("read the verifications", |connection| latest_verifications(connection, campaign))
+    }
+}
+
+fn latest_verifications(
+    connection: &Connection,
+    campaign: Option<CampaignId>,
+) -> Result<Vec<StoredVerification>, crate::error::Fault> {
+    let mut query = connection.prepare_cached(
+        "WITH latest AS (
+             SELECT max(verification.id) AS id
+             FROM verification JOIN decision ON decision.id = verification.decision_id
+             WHERE ?1 IS NULL OR verification.campaign_id = ?1
+             GROUP BY decision.case_id, decision.workload, decision.goal, decision.accuracy
+         )
+         SELECT decision.id, model_case.digest, decision.workload, decision.goal, decision.accuracy,
+                decided.key, decision.document, decision.created_unix_ms,
+                verification.id, verification.campaign_id, chosen.key, best.key, verification.regret_pct,
+                verification.document, verification.created_unix_ms
+         FROM latest
+         JOIN verification ON verification.id = latest.id
+         JOIN decision ON decision.id = verification.decision_id
+         JOIN model_case ON model_case.id = decision.case_id
+         LEFT JOIN target AS decided ON decided.id = decision.chosen_target_id
+         LEFT JOIN target AS chosen ON chosen.id = verification.chosen_target_id
+         LEFT JOIN target AS best ON best.id = verification.best_target_id
+         ORDER BY verification.id",
+    )?;
+    let verifications = query.query_map([campaign], |row| {
+        Ok(StoredVerification {
+            decision: stored_decision(row, 0)?,
+            id: row.get(8)?,
+            campaign: row.get(9)?,
+            chosen: row.get::<_, Option<String>>(10)?.map(TargetKey),
+            best: row.get::<_, Option<String>>(11)?.map(TargetKey),
+            regret_pct: row.get(12)?,
+            document: row.get(13)?,
+            created_unix_ms: row.get(14)?,
+        })
+    })?;
+    Ok(verifications.collect::<Result<_, _>>()?)
+}
+
+/// Reads a decision from eight columns, the first of which is at `first`.
+fn stored_decision(row: &Row<'_>, first: usize) -> rusqlite::Result<StoredDecision> {
+    Ok(StoredDecision {
+        id: row.get(first)?,
+        case: CaseId(row.get(first + 1)?),
+        workload: row.get::<_, Name<Workload>>(first + 2)?.0,
+        goal: row.get::<_, Name<Goal>>(first + 3)?.0,
+        accuracy: row.get::<_, Name<AccuracyClass>>(first + 4)?.0,
+        chosen: row.get::<_, Option<String>>(first + 5)?.map(TargetKey),
+        document: row.get(first + 6)?,
+        created_unix_ms: row.get(first + 7)?,
+    })
+}

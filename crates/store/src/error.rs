@@ -1,0 +1,270 @@
+//! What can go wrong with the store, told apart so that a caller can act on it.
+//!
+//! Invariant: a message says what and where; the cause is the error's source, the advice is [`OpenError::hint`]
+//! or [`StoreError::hint`].
+
+use std::io;
+use std::path::PathBuf;
+
+use rusqlite::ErrorCode;
+
+/// The underlying error.
+pub type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why a store cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// A store to be read is not there.
+    #[error("there is no store at {}", path.display())]
+    Missing {
+        /// The file looked for.
+        path: PathBuf,
+    },
+    /// The file is damaged or of another kind.
+    #[error("{} is damaged or no SQLite database; it was left untouched", path.display())]
+    NotADatabase {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite says.
+        source: Cause,
+    },
+    /// The file is a database of another program.
+    #[error(
+        "{} is a database of another application (id {found:#010x}); it was left untouched", path.display()
+    )]
+    WrongApplication {
+        /// The file.
+        path: PathBuf,
+        /// Its application id; 0 when the other program set none.
+        found: u32,
+    },
+    /// A newer version of this program has written the file.
+    #[error(
+        "{} has schema version {found}, and this program knows versions up to {supported}; it was left untouched",
+        path.display()
+    )]
+    NewerSchema {
+        /// The file.
+        path: PathBuf,
+        /// Its schema version.
+        found: u32,
+        /// The newest version that this program knows.
+        supported: u32,
+    },
+    /// The file needs a migration, which a read-only store cannot get.
+    #[error(
+        "{} has schema version {found} and must be brought to {supported} before it can be read", path.display()
+    )]
+    OlderSchema {
+        /// The file.
+        path: PathBuf,
+        /// Its schema version.
+        found: u32,
+        /// The version that this program reads.
+        supported: u32,
+    },
+    /// The file or its folder cannot be written.
+    #[error("{} cannot be written, or its folder cannot", path.display())]
+    ReadOnly {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite says, where it was asked.
+        source: Option<Cause>,
+    },
+    /// Another process holds the file.
+    #[error("{} is locked by another process, after waiting for {waited_ms} ms", path.display())]
+    Locked {
+        /// The file.
+        path: PathBuf,
+        /// How long the lock was waited for.
+        waited_ms: u32,
+        /// What SQLite says.
+        source: Cause,
+    },
+    /// There is no room for the file to grow.
+    #[error("no space is left for {}", path.display())]
+    DiskFull {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite says.
+        source: Cause,
+    },
+    /// The file cannot be read at all.
+    #[error("cannot read {}", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Anything else.
+    #[error("cannot open {}", path.display())]
+    Other {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite says.
+        source: Cause,
+    },
+}
+
+impl OpenError {
+    /// What the user can do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Missing { .. } => "measure something first, or name the home that holds the store",
+            Self::NotADatabase { .. } => {
+                "move the file away to start afresh, or restore it from a copy; measurements can be taken again"
+            }
+            Self::WrongApplication { .. } => "choose another home, or move that file away",
+            Self::NewerSchema { .. } => "update this program, or choose another home",
+            Self::OlderSchema { .. } => "open it once for writing, which brings it up to date",
+            Self::ReadOnly { .. } => "allow writing to the file and its folder, or choose another home",
+            Self::Locked { .. } => "wait until the other process is done, or end it",
+            Self::DiskFull { .. } => "free some space on that disk, or choose another home",
+            Self::Io { .. } => "check that the path is right, that it is a file and that you may read it",
+            Self::Other { .. } => "check the disk that holds the file",
+        }
+    }
+
+    /// Sorts an error of SQLite that came up while opening `path`.
+    pub(crate) fn sort(path: &std::path::Path, waited_ms: u32, error: rusqlite::Error) -> Self {
+        let path = path.to_owned();
+        match error.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+                Self::NotADatabase { path, source: error.into() }
+            }
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                Self::Locked { path, waited_ms, source: error.into() }
+            }
+            Some(ErrorCode::DiskFull) => Self::DiskFull { path, source: error.into() },
+            // SQLite also says that it cannot open when the files beside a store cannot be made.
+            Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
+                Self::ReadOnly { path, source: Some(error.into()) }
+            }
+            _ => Self::Other { path, source: error.into() },
+        }
+    }
+}
+
+/// Why an operation on an open store failed. Nothing of a failed write is kept.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// There is no room for the file to grow.
+    #[error("cannot {operation}: no space is left for the store")]
+    Full {
+        /// What was tried.
+        operation: &'static str,
+        /// What SQLite says.
+        source: Cause,
+    },
+    /// Another process held the store for longer than the busy timeout.
+    #[error("cannot {operation}: the store is locked by another process")]
+    Busy {
+        /// What was tried.
+        operation: &'static str,
+        /// What SQLite says.
+        source: Cause,
+    },
+    /// The store was opened for reading alone, or its file became read-only.
+    #[error("cannot {operation}: the store is read-only")]
+    ReadOnly {
+        /// What was tried.
+        operation: &'static str,
+        /// What SQLite says.
+        source: Cause,
+    },
+    /// The file is damaged, or holds a value that this program cannot read.
+    #[error("cannot {operation}: the store is damaged")]
+    Corrupt {
+        /// What was tried.
+        operation: &'static str,
+        /// What is wrong.
+        source: Cause,
+    },
+    /// The data break a rule of the schema, such as a reference to something never recorded.
+    #[error("cannot {operation}: the data do not fit the store")]
+    Refused {
+        /// What was tried.
+        operation: &'static str,
+        /// The rule.
+        source: Cause,
+    },
+    /// Anything else, such as a disk that fails.
+    #[error("cannot {operation}")]
+    Other {
+        /// What was tried.
+        operation: &'static str,
+        /// What SQLite says.
+        source: Cause,
+    },
+}
+
+impl StoreError {
+    /// What the user can do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Full { .. } => "free some space on the disk that holds the store",
+            Self::Busy { .. } => "wait until the other process is done, or end it",
+            Self::ReadOnly { .. } => "allow writing to the store's file and folder, or choose another home",
+            Self::Corrupt { .. } => {
+                "restore the store from a copy, or move it away to start afresh; measurements can be taken again"
+            }
+            Self::Refused { .. } => "this is a fault of the program; please report it",
+            Self::Other { .. } => "check the disk that holds the store",
+        }
+    }
+}
+
+/// A failure inside an operation, before the operation's name is added.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    Sqlite(rusqlite::Error),
+    Refused(String),
+    Corrupt(String),
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+impl Fault {
+    /// Sorts the failure by what a caller can do about it.
+    pub(crate) fn during(self, operation: &'static str) -> StoreError {
+        let error = match self {
+            Self::Refused(reason) => return StoreError::Refused { operation, source: reason.into() },
+            Self::Corrupt(reason) => return StoreError::Corrupt { operation, source: reason.into() },
+            Self::Sqlite(error) => error,
+        };
+        let unreadable = matches!(
+            error,
+            rusqlite::Error::FromSqlConversionFailure(..)
+                | rusqlite::Error::InvalidColumnType(..)
+                | rusqlite::Error::IntegralValueOutOfRange(..)
+                | rusqlite::Error::Utf8Error(..)
+        );
+        let unwritable = matches!(error, rusqlite::Error::ToSqlConversionFailure(_));
+        let code = error.sqlite_error_code();
+        let source = error.into();
+        match code {
+            _ if unreadable => StoreError::Corrupt { operation, source },
+            _ if unwritable => StoreError::Refused { operation, source },
+            Some(ErrorCode::DiskFull) => StoreError::Full { operation, source },
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                StoreError::Busy { operation, source }
+            }
+            Some(ErrorCode::ReadOnly) => StoreError::ReadOnly { operation, source },
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                StoreError::Corrupt { operation, source }
+            }
+            Some(ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch | ErrorCode::TooBig) => {
+                StoreError::Refused { operation, source }
+            }
+            _ => StoreError::Other { operation, source },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

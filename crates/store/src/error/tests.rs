@@ -1,0 +1,36 @@
+//! The sorting of SQLite's errors.
+
+use std::path::Path;
+
+use rusqlite::ffi;
+
+use super::*;
+
+#[track_caller]
+fn check(code: i32, open: &str, operation: &str) {
+    let error = || rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
+    let name = |debug: String| debug.split([' ', '{']).next().unwrap_or_default().to_owned();
+    let opening = OpenError::sort(Path::new("a.db"), 5, error());
+    assert_eq!(name(format!("{opening:?}")), open, "code {code}");
+    assert!(std::error::Error::source(&opening).is_some());
+    let during = Fault::from(error()).during("record a trial");
+    assert_eq!(name(format!("{during:?}")), operation, "code {code}");
+    assert!(std::error::Error::source(&during).is_some());
+    assert!(during.to_string().starts_with("cannot record a trial"), "{during}");
+    assert!(!during.hint().is_empty());
+}
+
+#[test]
+fn errors_are_told_apart_by_what_can_be_done() {
+    check(ffi::SQLITE_FULL, "DiskFull", "Full");
+    check(ffi::SQLITE_BUSY, "Locked", "Busy");
+    check(ffi::SQLITE_BUSY_SNAPSHOT, "Locked", "Busy");
+    check(ffi::SQLITE_LOCKED, "Locked", "Busy");
+    check(ffi::SQLITE_READONLY, "ReadOnly", "ReadOnly");
+    check(ffi::SQLITE_READONLY_DIRECTORY, "ReadOnly", "ReadOnly");
+    check(ffi::SQLITE_CANTOPEN, "ReadOnly", "Other");
+    check(ffi::SQLITE_CORRUPT, "NotADatabase", "Corrupt");
+    check(ffi::SQLITE_NOTADB, "NotADatabase", "Corrupt");
+    check(ffi::SQLITE_CONSTRAINT, "Other", "Refused");
+    check(ffi::SQLITE_IOERR, "Other", "Other");
+}

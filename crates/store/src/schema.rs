@@ -1,0 +1,45 @@
+//! The schema's versions and the steps between them.
+//!
+//! Invariant: a step that has been released is never edited; a change of the schema is a new step.
+//! Each step is one transaction, so a store is always at one version, never between two.
+
+use rusqlite::{Connection, TransactionBehavior};
+
+/// Marks a SQLite file as a store of this program: `SROU`.
+pub const APPLICATION_ID: u32 = 0x5352_4F55;
+
+/// The schema version that this program reads and writes.
+pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
+
+/// Step `n` leads from version `n` to `n + 1`.
+pub(crate) const MIGRATIONS: &[&str] = &[include_str!("../migrations/0001_initial.sql")];
+
+/// Brings an empty or older store to the version after the last of `steps`.
+///
+/// Another process may do the same at the same time: the version is read anew under the write lock.
+pub(crate) fn migrate(connection: &mut Connection, steps: &[&str]) -> rusqlite::Result<()> {
+    for (from, step) in (0_i64..).zip(steps) {
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        if version(&transaction)? == from {
+            transaction.execute_batch(step)?;
+            transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+            transaction.pragma_update(None, "user_version", from + 1)?;
+        }
+        transaction.commit()?;
+    }
+    Ok(())
+}
+
+/// The schema version of an open database; 0 when it is new.
+pub(crate) fn version(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+/// The application id of an open database; 0 when it is new or of a program that sets none.
+pub(crate) fn application_id(connection: &Connection) -> rusqlite::Result<u32> {
+    let signed: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    Ok(signed.cast_unsigned())
+}
+
+#[cfg(test)]
+mod tests;

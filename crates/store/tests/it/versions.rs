@@ -1,0 +1,42 @@
+//! Stores that earlier versions of this program have written.
+
+use rusqlite::Connection;
+use siliconroute_core::target::TargetKey;
+use siliconroute_store::{APPLICATION_ID, OpenOptions, SCHEMA_VERSION, Store, TrialFilter};
+
+/// The step to each version, and rows as that version wrote them.
+const VERSIONS: &[(&str, &str)] =
+    &[(include_str!("../../migrations/0001_initial.sql"), include_str!("../fixtures/0001_rows.sql"))];
+
+#[test]
+fn every_version_has_its_rows() {
+    assert_eq!(VERSIONS.len(), SCHEMA_VERSION as usize);
+}
+
+#[test]
+fn a_store_of_every_version_opens_with_its_rows() {
+    for (index, (_, rows)) in VERSIONS.iter().enumerate() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.db");
+        let old = Connection::open(&path).unwrap();
+        for (step, _) in &VERSIONS[..=index] {
+            old.execute_batch(step).unwrap();
+        }
+        old.execute_batch(rows).unwrap();
+        old.pragma_update(None, "application_id", APPLICATION_ID).unwrap();
+        old.pragma_update(None, "user_version", index + 1).unwrap();
+        drop(old);
+
+        let store = Store::open(&path, &OpenOptions::default()).unwrap();
+        assert_eq!(store.check().unwrap(), Vec::<String>::new());
+        assert_eq!((store.models().unwrap().len(), store.cases().unwrap().len()), (1, 1));
+        assert_eq!(store.targets().unwrap()[0].target.key, TargetKey("cpu/openvino".to_owned()));
+        let trials = store.trial_summaries(&TrialFilter::default()).unwrap();
+        assert_eq!(trials.len(), 2);
+        let summary = trials[0].outcome.clone().unwrap().summary.unwrap();
+        assert_eq!((summary.samples, summary.min_ns), (3, 1_000_000.0));
+        assert!(trials[1].outcome.is_err());
+        assert_eq!(store.latest_verifications(None).unwrap()[0].regret_pct, Some(2.5));
+        assert_eq!(store.campaigns().unwrap()[0].trials, 2);
+    }
+}
