@@ -1,0 +1,240 @@
+//! Finds the targets of this machine: starts every engine once, asks what it offers, proves it.
+//!
+//! Invariant: a target is listed as available only if it ran the precision probe here, with an error
+//! that fits the precision it was asked for.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use siliconroute_core::chip::ChipIdentity;
+use siliconroute_core::model::Bindings;
+use siliconroute_core::tensor::{Dimension, ElementType, NamedTensor, Tensor, TensorData, TensorSpec};
+use siliconroute_core::trial::{Failure, FailureKind};
+use siliconroute_core::{AccuracyClass, Chip, Reading, Target, TargetKey};
+use siliconroute_engine::worker::client::{RemoteModel, WorkerClient};
+use siliconroute_engine::worker::process::Launcher;
+use siliconroute_engine::worker::wire::EngineSpec;
+
+/// A target with all that is needed to start it, or the reason why it cannot be used.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Found {
+    /// The target.
+    pub target: Target,
+    /// The engine that serves it.
+    pub engine: EngineSpec,
+    /// What the engine says of the device.
+    pub device: std::collections::BTreeMap<String, String>,
+    /// The relative error of the precision probe, or why there is none.
+    pub proven_error: Reading<f64>,
+    /// Why the target cannot be used; `None` when it can.
+    pub unavailable: Option<String>,
+}
+
+impl Found {
+    /// The target's chip, from what the engine says of it alone.
+    pub(crate) fn chip_as_reported(&self) -> Chip {
+        let said = |key: &str| self.device.get(key).cloned();
+        let hexadecimal = |key: &str| u16::from_str_radix(&said(key)?, 16).ok().filter(|&id| id != 0);
+        Chip {
+            key: self.target.chip.clone(),
+            kind: self.target.chip_kind,
+            vendor: said("vendor").unwrap_or_else(|| "unknown".to_owned()),
+            name: said("hardware.Description").unwrap_or_else(|| self.target.chip.to_string()),
+            identity: ChipIdentity {
+                pci_vendor: hexadecimal("vendor_id"),
+                pci_device: hexadecimal("device_id"),
+                bus_address: said("hardware.pci_bus_id"),
+                ..ChipIdentity::default()
+            },
+            memory_bytes: None,
+            software: false,
+            driver: None,
+        }
+    }
+}
+
+/// What was found on this machine.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Discovery {
+    /// All targets, usable ones first, in the order in which their engines were asked.
+    pub found: Vec<Found>,
+}
+
+impl Discovery {
+    /// The targets that can be used.
+    pub fn available(&self) -> impl Iterator<Item = &Found> {
+        self.found.iter().filter(|found| found.unavailable.is_none())
+    }
+
+    /// The target called `key`, usable or not.
+    pub fn find(&self, key: &TargetKey) -> Option<&Found> {
+        self.found.iter().find(|found| found.target.key == *key)
+    }
+}
+
+/// An engine to ask, with what it is called before it can say so itself.
+#[derive(Debug, Clone)]
+pub struct EngineToAsk {
+    /// The engine.
+    pub spec: EngineSpec,
+    /// What a target is called that never came to be, such as `openvino 1.8.1`.
+    pub label: String,
+}
+
+/// The model that proves a target's precision by its effect.
+#[derive(Debug, Clone, Copy)]
+pub struct PrecisionProbe<'a> {
+    /// The model file.
+    pub path: &'a Path,
+}
+
+/// Asks every engine in a worker of its own, and proves every target that it offers.
+///
+/// An engine that crashes, hangs or refuses is listed with its reason. The first engine that offers a
+/// target keeps it.
+pub fn discover_targets(
+    launcher: &dyn Launcher,
+    engines: &[EngineToAsk],
+    probe: PrecisionProbe<'_>,
+    deadline: Duration,
+    mut asked: impl FnMut(&EngineToAsk),
+) -> Discovery {
+    let mut found: Vec<Found> = Vec::new();
+    for engine in engines {
+        asked(engine);
+        let mut worker = match WorkerClient::open(launcher, &engine.spec, deadline) {
+            Ok(worker) => worker,
+            Err(failure) => {
+                found.push(lost_engine(engine, &failure));
+                continue;
+            }
+        };
+        for offer in worker.offers().to_vec() {
+            if found.iter().any(|other| other.target.key == offer.target.key) {
+                continue;
+            }
+            let mut entry = Found {
+                target: offer.target,
+                engine: engine.spec.clone(),
+                device: offer.device,
+                proven_error: Reading::unavailable("the probe did not run"),
+                unavailable: offer.unavailable,
+            };
+            if entry.unavailable.is_none() {
+                prove(&mut worker, launcher, &mut entry, probe, deadline);
+            }
+            found.push(entry);
+        }
+    }
+    found.sort_by_key(|found| found.unavailable.is_some());
+    Discovery { found }
+}
+
+/// Runs the probe on a target; a worker that dies of it is replaced for the targets that follow.
+fn prove(
+    worker: &mut WorkerClient,
+    launcher: &dyn Launcher,
+    entry: &mut Found,
+    probe: PrecisionProbe<'_>,
+    deadline: Duration,
+) {
+    match run_probe(worker, &entry.target, probe, deadline) {
+        Ok(error) => {
+            entry.proven_error = Reading::Available(error);
+            entry.unavailable = check_precision(&entry.target, error);
+        }
+        Err(failure) => {
+            entry.unavailable = Some(format!("the precision probe failed: {failure}"));
+            if failure.kind != FailureKind::Refused
+                && let Ok(fresh) = WorkerClient::open(launcher, &entry.engine, deadline)
+            {
+                *worker = fresh;
+            }
+        }
+    }
+}
+
+/// The probe's largest error relative to its largest output.
+fn run_probe(
+    worker: &mut WorkerClient,
+    target: &Target,
+    probe: PrecisionProbe<'_>,
+    deadline: Duration,
+) -> Result<f64, Failure> {
+    let reference = siliconroute_onnx::precision_probe_reference();
+    let width = reference.input.len();
+    let spec = |name: &str| TensorSpec {
+        name: name.to_owned(),
+        element: ElementType::Float32,
+        shape: vec![Dimension::Fixed(1), Dimension::Fixed(width as u64)],
+    };
+    let (inputs, outputs) = ([spec("input")], [spec("output")]);
+    let tensor = Tensor::new(vec![1, width], TensorData::Float32(reference.input.clone()))
+        .expect("the probe's input has its own length");
+    let model = RemoteModel {
+        path: probe.path,
+        inputs: &inputs,
+        outputs: &outputs,
+        bindings: &Bindings::default(),
+        threads: None,
+    };
+    let mut session = worker.create_session(&target.key, &model, deadline)?;
+    if let Reading::Available(placement) = &session.placement
+        && placement.is_full_fallback()
+    {
+        return Err(Failure::new(FailureKind::FellBack, format!("{placement}")));
+    }
+    session.set_inputs(vec![NamedTensor { name: "input".to_owned(), tensor }])?;
+    session.run()?;
+    let outputs = session.outputs()?;
+    let values = outputs.first().and_then(|output| output.tensor.data().to_f64()).unwrap_or_default();
+    if values.len() != reference.output.len() {
+        let detail = format!("{} output values where {} are due", values.len(), reference.output.len());
+        return Err(Failure::new(FailureKind::Refused, detail));
+    }
+    let largest = reference.output.iter().fold(0.0_f64, |largest, value| largest.max(value.abs()));
+    let worst = values.iter().zip(&reference.output).fold(0.0_f64, |worst, (value, exact)| {
+        let error = (value - exact).abs();
+        if error.is_nan() { f64::INFINITY } else { worst.max(error) }
+    });
+    worker.close_session(deadline)?;
+    Ok(worst / largest)
+}
+
+/// What the probe's error says against the precision that the target's options ask for.
+fn check_precision(target: &Target, error: f64) -> Option<String> {
+    let asked = target.options.get("load_config").map(String::as_str).unwrap_or_default();
+    let exact = AccuracyClass::Exact.limit();
+    if asked.contains("f32") && error > exact {
+        Some(format!(
+            "asked for f32, but the probe's relative error is {error:.1e}: the option has no effect"
+        ))
+    } else if (asked.contains("bf16") || asked.contains("f16")) && error <= exact {
+        Some(format!(
+            "asked for 16 bits, but the probe's relative error is {error:.1e}: the option has no effect"
+        ))
+    } else if error > AccuracyClass::Relaxed.limit() {
+        Some(format!("the probe's relative error is {error:.1e}, beyond every accuracy class"))
+    } else {
+        None
+    }
+}
+
+fn lost_engine(engine: &EngineToAsk, failure: &Failure) -> Found {
+    let (provider, version) = engine.label.split_once(' ').unwrap_or((&engine.label, "unknown"));
+    Found {
+        target: Target {
+            key: TargetKey(format!("*/{provider}")),
+            provider: siliconroute_core::ProviderName::parse(provider),
+            provider_version: version.to_owned(),
+            chip: siliconroute_core::ChipKey("*".to_owned()),
+            chip_kind: siliconroute_core::ChipKind::Cpu,
+            options: std::collections::BTreeMap::new(),
+        },
+        engine: engine.spec.clone(),
+        device: std::collections::BTreeMap::new(),
+        proven_error: Reading::unavailable("the engine did not start"),
+        unavailable: Some(failure.to_string()),
+    }
+}

@@ -1,0 +1,247 @@
+//! Engine packages of this machine: what fits, what is installed, and changing that.
+
+use std::path::Path;
+
+use serde::Serialize;
+use siliconroute_engine::packages::{
+    self, Installed, MemberState, Package, PackageKind, Source, Step, Table, fits,
+};
+
+use crate::error::{Error, ErrorKind};
+use crate::event::{Event, Listener, Stage};
+use crate::machine::{describe_error, installed_packages};
+use crate::router::Router;
+
+/// Where a package to install comes from.
+#[derive(Debug, Clone, Copy)]
+pub enum PackageSource<'a> {
+    /// It is fetched.
+    Fetch,
+    /// The user hands over its wheel.
+    Wheel(&'a Path),
+}
+
+/// A package of the table as it stands on this machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PackageState {
+    /// The package's name.
+    pub name: String,
+    /// The version in the table.
+    pub version: String,
+    /// `runtime library` or `plugin`.
+    pub kind: String,
+    /// Its licence.
+    pub licence: String,
+    /// Bytes of its wheel for this machine; absent where there is none.
+    pub size_bytes: Option<u64>,
+    /// Whether this version is installed.
+    pub installed: bool,
+    /// Whether it is installed unasked where it fits.
+    pub recommended: bool,
+    /// What it is good for.
+    pub why: String,
+    /// Why it is of no use on this machine; absent when it fits.
+    pub unfit: Option<String>,
+}
+
+/// What comparing a package with its pins found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct VerifiedPackage {
+    /// The package's name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// Whether every file is as pinned.
+    pub intact: bool,
+    /// Files compared.
+    pub files: usize,
+    /// What is wrong, by file.
+    pub faults: Vec<String>,
+}
+
+impl Router {
+    /// All packages of the table, as they stand on this machine.
+    pub fn package_states(&self) -> Vec<PackageState> {
+        let facts = self.machine.package_facts();
+        let (installed, _) = installed_packages(&self.home.packages());
+        let state = |package: &Package| PackageState {
+            name: package.name.clone(),
+            version: package.version.clone(),
+            kind: match package.kind {
+                PackageKind::RuntimeLibrary => "runtime library".to_owned(),
+                PackageKind::Plugin => "plugin".to_owned(),
+            },
+            licence: package.licence.clone(),
+            size_bytes: package.wheel_for(&facts).ok().map(|wheel| wheel.pin.size_bytes()),
+            installed: is_installed(&installed, package),
+            recommended: package.recommended,
+            why: package.why.clone(),
+            unfit: fits(package, &facts).err().map(|reason| reason.to_string()),
+        };
+        Table::embedded().packages().iter().map(state).collect()
+    }
+
+    /// The packages that are installed unasked on this machine, by name.
+    pub fn recommended_packages(&self) -> Vec<String> {
+        let facts = self.machine.package_facts();
+        Table::embedded().recommended(&facts).into_iter().map(|(package, _)| package.name.clone()).collect()
+    }
+
+    /// Installs one package of the table by name.
+    ///
+    /// # Errors
+    /// When there is no such package, it has no build for this machine, or it cannot be installed.
+    pub fn install_package(
+        &self,
+        name: &str,
+        source: PackageSource<'_>,
+        listener: &mut dyn Listener,
+    ) -> Result<Installed, Error> {
+        let package = find_package(name)?;
+        let wheel = package.wheel_for(&self.machine.package_facts())?;
+        let source = match source {
+            PackageSource::Wheel(path) => Source::Wheel(path),
+            PackageSource::Fetch if self.settings.offline => {
+                return Err(Error::Offline(format!("{} {}", package.name, package.version)));
+            }
+            PackageSource::Fetch => Source::Fetch(self.fetcher.as_ref()),
+        };
+        let now = u64::try_from((self.clock)() / 1000).unwrap_or(0);
+        let mut progress = Forward { listener, router: self };
+        Ok(packages::install(&self.home.packages(), package, wheel, source, now, &mut progress)?)
+    }
+
+    /// Removes all installed versions of a package.
+    ///
+    /// # Errors
+    /// When it is not installed or cannot be removed.
+    pub fn remove_package(&self, name: &str, listener: &mut dyn Listener) -> Result<(), Error> {
+        find_package(name)?;
+        let mut progress = Forward { listener, router: self };
+        packages::remove(&self.home.packages(), name, &mut progress)?;
+        Ok(())
+    }
+
+    /// Compares the installed packages called `names`, all when there is none, with their pinned hashes.
+    ///
+    /// # Errors
+    /// When a package is unknown, not installed or cannot be read.
+    pub fn verify_packages(
+        &self,
+        names: &[String],
+        listener: &mut dyn Listener,
+    ) -> Result<Vec<VerifiedPackage>, Error> {
+        let names = if names.is_empty() {
+            let (installed, _) = installed_packages(&self.home.packages());
+            installed.into_iter().map(|package| package.name).collect()
+        } else {
+            names.to_vec()
+        };
+        let mut verified = Vec::new();
+        for name in names {
+            find_package(&name)?;
+            let mut progress = Forward { listener, router: self };
+            let reports = packages::verify(&self.home.packages(), Table::embedded(), &name, &mut progress)?;
+            verified.extend(reports.into_iter().map(|report| {
+                VerifiedPackage {
+                    intact: report.is_intact(),
+                    files: report.members.len(),
+                    faults: report
+                        .members
+                        .iter()
+                        .filter(|(_, state)| *state != MemberState::Intact)
+                        .map(|(path, state)| format!("{path}: {state}"))
+                        .collect(),
+                    name: report.name,
+                    version: report.version,
+                }
+            }));
+        }
+        Ok(verified)
+    }
+
+    /// Installs the packages that fit this machine and are not there yet; what fails becomes a notice.
+    ///
+    /// # Errors
+    /// When the user stops.
+    pub fn install_recommended(&self, listener: &mut dyn Listener) -> Result<(), Error> {
+        let (installed, _) = installed_packages(&self.home.packages());
+        let facts = self.machine.package_facts();
+        let missing: Vec<&Package> = Table::embedded()
+            .recommended(&facts)
+            .into_iter()
+            .map(|(package, _)| package)
+            .filter(|package| !is_installed(&installed, package))
+            .collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        if self.settings.offline {
+            let names: Vec<&str> = missing.iter().map(|package| package.name.as_str()).collect();
+            listener.event(Event::Notice(format!("offline: not installed: {}", names.join(", "))));
+            return Ok(());
+        }
+        listener.event(Event::Begin { stage: Stage::Packages, steps: Some(missing.len() as u64) });
+        let mut installed = Vec::new();
+        for package in missing {
+            let label = format!("{} {}", package.name, package.version);
+            listener.event(Event::Step(label.clone()));
+            match self.install_package(&package.name, PackageSource::Fetch, listener) {
+                Ok(_) => installed.push(label),
+                Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
+                Err(error) => {
+                    listener.event(Event::Notice(error_with_hint(&error)));
+                    // What one fetch lacks, pip or the network, every other one lacks too.
+                    if error.is_unreachable() {
+                        break;
+                    }
+                }
+            }
+            listener.event(Event::StepDone);
+        }
+        listener.event(Event::End(installed.join(", ")));
+        Ok(())
+    }
+}
+
+/// An error with its causes and its hint, in one line.
+pub(crate) fn error_with_hint(error: &Error) -> String {
+    let hint = error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
+    format!("{}{hint}", describe_error(error))
+}
+
+fn find_package(name: &str) -> Result<&'static Package, Error> {
+    let table = Table::embedded();
+    table.get(name).ok_or_else(|| {
+        let known: Vec<&str> = table.packages().iter().map(|package| package.name.as_str()).collect();
+        Error::UnknownPackage { name: name.to_owned(), known: known.join(", ") }
+    })
+}
+
+fn is_installed(installed: &[Installed], package: &Package) -> bool {
+    installed.iter().any(|have| have.name == package.name && have.version == package.version)
+}
+
+/// Turns a package's steps into events, and the wish to stop into a cancellation.
+pub(crate) struct Forward<'a> {
+    pub(crate) listener: &'a mut dyn Listener,
+    pub(crate) router: &'a Router,
+}
+
+impl packages::Progress for Forward<'_> {
+    fn step(&mut self, step: Step<'_>) {
+        match step {
+            Step::Fetching { done_bytes, total_bytes } => {
+                self.listener.event(Event::Bytes { done: done_bytes, total: total_bytes });
+            }
+            Step::Waiting => {
+                self.listener.event(Event::Notice("another program is installing; waiting".to_owned()));
+            }
+            Step::Checking | Step::Unpacking { .. } | Step::Done => {}
+        }
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.router.is_cancelled()
+    }
+}

@@ -1,0 +1,238 @@
+//! One table from what can go wrong to exit code and hint.
+//!
+//! Invariant: every operation's error maps to exactly one [`ErrorKind`], in [`Error::kind`] and nowhere else.
+
+use std::path::PathBuf;
+
+use siliconroute_core::trial::Failure;
+use siliconroute_engine::packages;
+use siliconroute_engine::session::InputError;
+
+use crate::array_file::ArrayFileError;
+use crate::home::HomeError;
+use crate::inputs::InputsError;
+use crate::models::ModelError;
+use crate::settings::SettingsError;
+
+/// What kind of failure an error is; exit codes and protocol statuses follow from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// The work failed.
+    WorkFailed,
+    /// The request was wrong.
+    Usage,
+    /// No target, package or model suits.
+    NothingSuitable,
+    /// The store cannot be used.
+    Store,
+    /// The user stopped it.
+    Interrupted,
+}
+
+impl ErrorKind {
+    /// The exit code of the command line: documented and stable.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::WorkFailed => 1,
+            Self::Usage => 2,
+            Self::NothingSuitable => 3,
+            Self::Store => 4,
+            Self::Interrupted => 130,
+        }
+    }
+}
+
+/// Anything that an operation of this library can fail with.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The home folder.
+    #[error(transparent)]
+    Home(Box<HomeError>),
+    /// The settings.
+    #[error(transparent)]
+    Settings(Box<SettingsError>),
+    /// Opening the store.
+    #[error(transparent)]
+    OpenStore(Box<siliconroute_store::OpenError>),
+    /// Using the store.
+    #[error(transparent)]
+    Store(Box<siliconroute_store::StoreError>),
+    /// A model.
+    #[error(transparent)]
+    Model(Box<ModelError>),
+    /// Making inputs.
+    #[error(transparent)]
+    Inputs(Box<InputsError>),
+    /// Inputs that do not fit the model.
+    #[error(transparent)]
+    Input(Box<InputError>),
+    /// Reading inputs or writing outputs.
+    #[error(transparent)]
+    ArrayFile(Box<ArrayFileError>),
+    /// Installing a package.
+    #[error(transparent)]
+    Install(Box<packages::InstallError>),
+    /// Removing a package.
+    #[error(transparent)]
+    Remove(Box<packages::RemoveError>),
+    /// Checking a package.
+    #[error(transparent)]
+    Verify(Box<packages::VerifyError>),
+    /// A package of the table that this machine cannot use.
+    #[error(transparent)]
+    Unfit(Box<packages::Unfit>),
+    /// No package of that name.
+    #[error("unknown package `{name}`; the packages are: {known}")]
+    UnknownPackage {
+        /// The name asked for.
+        name: String,
+        /// All names.
+        known: String,
+    },
+    /// No target of that name.
+    #[error("unknown target `{name}`; the targets of this machine are: {known}")]
+    UnknownTarget {
+        /// The name asked for.
+        name: String,
+        /// All available targets.
+        known: String,
+    },
+    /// A target that exists but cannot be used.
+    #[error("the target `{name}` cannot be used here: {reason}")]
+    UnavailableTarget {
+        /// The target.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+    /// No target is left for a case.
+    #[error("no target is suitable for {case}: {reasons}")]
+    NoTarget {
+        /// The case.
+        case: String,
+        /// What speaks against each target.
+        reasons: String,
+    },
+    /// Every suitable target failed on an inference.
+    #[error("{case} failed on every suitable target: {failures}")]
+    AllFailed {
+        /// The case.
+        case: String,
+        /// Target and failure, joined.
+        failures: String,
+    },
+    /// A worker failed where there is no other to turn to.
+    #[error("{target}: {failure}")]
+    Worker {
+        /// The target.
+        target: String,
+        /// What happened.
+        failure: Failure,
+    },
+    /// A file that cannot be written.
+    #[error("cannot write `{path}`")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Fetching is switched off.
+    #[error("{0} is not installed, and fetching is switched off")]
+    Offline(String),
+    /// A request that makes no sense.
+    #[error("{0}")]
+    Usage(String),
+    /// The user stopped it.
+    #[error("interrupted; what was measured is kept, and the next start goes on from there")]
+    Interrupted,
+}
+
+/// Boxes an operation's error, so that results stay small.
+macro_rules! boxed {
+    ($($variant:ident($error:ty)),+ $(,)?) => {
+        $(impl From<$error> for Error {
+            fn from(error: $error) -> Self {
+                Self::$variant(Box::new(error))
+            }
+        })+
+    };
+}
+
+boxed! {
+    Home(HomeError),
+    Settings(SettingsError),
+    OpenStore(siliconroute_store::OpenError),
+    Store(siliconroute_store::StoreError),
+    Model(ModelError),
+    Inputs(InputsError),
+    Input(InputError),
+    ArrayFile(ArrayFileError),
+    Install(packages::InstallError),
+    Remove(packages::RemoveError),
+    Verify(packages::VerifyError),
+    Unfit(packages::Unfit),
+}
+
+impl Error {
+    /// The kind of failure.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Settings(_)
+            | Self::Input(_)
+            | Self::Usage(_)
+            | Self::UnknownPackage { .. }
+            | Self::UnknownTarget { .. } => ErrorKind::Usage,
+            Self::Model(error) => error.kind(),
+            Self::Inputs(_) | Self::ArrayFile(_) => ErrorKind::Usage,
+            Self::OpenStore(_) | Self::Store(_) => ErrorKind::Store,
+            Self::Unfit(_) | Self::UnavailableTarget { .. } | Self::NoTarget { .. } | Self::Offline(_) => {
+                ErrorKind::NothingSuitable
+            }
+            Self::Install(error) if matches!(**error, packages::InstallError::Cancelled { .. }) => {
+                ErrorKind::Interrupted
+            }
+            Self::Interrupted => ErrorKind::Interrupted,
+            Self::Home(_)
+            | Self::Install(_)
+            | Self::Remove(_)
+            | Self::Verify(_)
+            | Self::AllFailed { .. }
+            | Self::Worker { .. }
+            | Self::Write { .. } => ErrorKind::WorkFailed,
+        }
+    }
+
+    /// Whether fetching failed for want of pip or of a network, so that every other fetch would too.
+    pub fn is_unreachable(&self) -> bool {
+        use packages::{FetchError, InstallError};
+        let Self::Install(error) = self else { return false };
+        let InstallError::Fetch { source, .. } = &**error else { return false };
+        matches!(**source, FetchError::Unreachable { .. } | FetchError::NoFetcher { .. })
+    }
+
+    /// What the user can do about it, where there is something to say beyond the message.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::OpenStore(error) => Some(error.hint().to_owned()),
+            Self::Store(error) => Some(error.hint().to_owned()),
+            Self::Model(error) => error.hint(),
+            Self::Install(error) => error.hint(),
+            Self::Home(error) => Some(match **error {
+                HomeError::NoHome => "name a folder with --home or SILICONROUTE_HOME".to_owned(),
+                _ => "choose another folder with --home or SILICONROUTE_HOME".to_owned(),
+            }),
+            Self::UnknownTarget { .. } | Self::UnavailableTarget { .. } => {
+                Some("`siliconroute devices` lists every target with its reason".to_owned())
+            }
+            Self::Offline(_) => {
+                Some("run without --offline, or hand over its wheel with --wheel FILE".to_owned())
+            }
+            Self::NoTarget { .. } => {
+                Some("`siliconroute route --accuracy relaxed` allows more targets".to_owned())
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! The program's home folder: where the store, packages, models and settings lie.
+//!
+//! Invariant: everything that the program keeps lies under one root, which the user can move or delete.
+
+use std::fs::{File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The home folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum HomeError {
+    /// The user has no home folder that the system knows of.
+    #[error("the system names no home folder for this user")]
+    NoHome,
+    /// A folder cannot be made.
+    #[error("cannot make the folder `{path}`")]
+    Create {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The lock file cannot be opened.
+    #[error("cannot open the lock `{path}`")]
+    Lock {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// The home folder with its parts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Home {
+    root: PathBuf,
+}
+
+impl Home {
+    /// The folder that the system means for a program's local data.
+    ///
+    /// # Errors
+    /// When the system names no home folder.
+    pub fn default_root() -> Result<PathBuf, HomeError> {
+        use etcetera::BaseStrategy as _;
+        let strategy =
+            etcetera::base_strategy::choose_native_strategy().map_err(|_absent| HomeError::NoHome)?;
+        // On Windows the data folder roams between machines; measurements belong to one machine.
+        let base = if cfg!(windows) { strategy.cache_dir() } else { strategy.data_dir() };
+        Ok(base.join("siliconroute"))
+    }
+
+    /// Opens `root` as home and makes its folders.
+    ///
+    /// # Errors
+    /// When a folder cannot be made.
+    pub fn open(root: PathBuf) -> Result<Self, HomeError> {
+        let home = Self { root };
+        for path in [home.root.clone(), home.packages(), home.models(), home.cache()] {
+            std::fs::create_dir_all(&path).map_err(|source| HomeError::Create { path, source })?;
+        }
+        Ok(home)
+    }
+
+    /// The folder itself.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The database of all measurements.
+    pub fn store(&self) -> PathBuf {
+        self.root.join("store.sqlite")
+    }
+
+    /// Installed engine packages.
+    pub fn packages(&self) -> PathBuf {
+        self.root.join("packages")
+    }
+
+    /// Fetched and generated models.
+    pub fn models(&self) -> PathBuf {
+        self.root.join("models")
+    }
+
+    /// Files that can be made again at any time.
+    pub fn cache(&self) -> PathBuf {
+        self.root.join("cache")
+    }
+
+    /// The settings file under `root`; it need not exist.
+    pub fn settings_file(root: &Path) -> PathBuf {
+        root.join("config.toml")
+    }
+
+    /// Takes the lock that keeps two measuring programs from disturbing each other.
+    ///
+    /// `waiting` is called once when another program holds it, and then again and again until it says
+    /// `false`, which gives up.
+    ///
+    /// # Errors
+    /// When the lock file cannot be opened or locked.
+    pub fn lock_measuring(
+        &self,
+        mut waiting: impl FnMut() -> bool,
+    ) -> Result<Option<MeasuringLock>, HomeError> {
+        let path = self.root.join("measuring.lock");
+        let fail = |source| HomeError::Lock { path: path.clone(), source };
+        let file = File::options().create(true).append(true).open(&path).map_err(fail)?;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Some(MeasuringLock { _file: file })),
+                Err(TryLockError::WouldBlock) if waiting() => {
+                    std::thread::sleep(std::time::Duration::from_millis(100));
+                }
+                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::Error(source)) => return Err(fail(source)),
+            }
+        }
+    }
+}
+
+/// Held while this program measures; ends with the process, however it ends.
+#[derive(Debug)]
+pub struct MeasuringLock {
+    _file: File,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_program_measures_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::open(folder.path().join("home")).unwrap();
+        let held = home.lock_measuring(|| false).unwrap();
+        assert!(held.is_some());
+        let mut asked = 0;
+        let second = home.lock_measuring(|| {
+            asked += 1;
+            asked < 3
+        });
+        assert!(second.unwrap().is_none());
+        assert_eq!(asked, 3);
+        drop(held);
+        assert!(home.lock_measuring(|| false).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_file_in_the_way_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("home");
+        std::fs::write(&path, "in the way").unwrap();
+        let message = Home::open(path.clone()).unwrap_err().to_string();
+        assert!(message.contains(&path.display().to_string()), "{message}");
+    }
+}

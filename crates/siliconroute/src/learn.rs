@@ -1,0 +1,179 @@
+//! From the store to knowledge: trials are joined, hardware models fitted or taken from the store.
+//!
+//! Invariant: knowledge of this machine is made from trials on this hardware with the providers that
+//! are installed now; older versions of a provider are other targets' history.
+
+use std::collections::{BTreeMap, HashMap};
+
+use sha2::{Digest, Sha256};
+use siliconroute_core::form::{Fit, FitRow, fit_forms};
+use siliconroute_core::knowledge::{Estimate, Knowledge, KnowledgeBuilder, TrialFacts};
+use siliconroute_core::{Case, CaseId, Reading, TargetKey, Workload, form};
+use siliconroute_store::{NewFit, StoredFit, TargetId, TrialFilter};
+
+use crate::error::Error;
+use crate::router::{Router, Targets};
+
+/// Knowledge, and what it was made from.
+#[derive(Debug)]
+pub struct Learned {
+    /// The snapshot that decisions are made from.
+    pub knowledge: Knowledge,
+    /// The known cases.
+    pub cases: HashMap<CaseId, Case>,
+    /// Why a target has no hardware model, by target and workload.
+    pub unfitted: BTreeMap<(TargetKey, &'static str), String>,
+    /// The trials of the available targets, oldest first.
+    pub trials: Vec<TrialFacts>,
+}
+
+impl Learned {
+    /// Whether any trial of `case` on `target` in `workload` is known, a failed one included.
+    pub fn has_trial(&self, case: CaseId, target: &TargetKey, workload: Workload) -> bool {
+        self.trials
+            .iter()
+            .any(|trial| trial.case == case && trial.target == *target && trial.workload == workload)
+    }
+}
+
+impl Router {
+    /// Makes knowledge from everything that the store holds of this machine's targets.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn learn(&self, targets: &Targets) -> Result<Learned, Error> {
+        let filter =
+            TrialFilter { hardware_id: Some(self.machine.hardware_id.clone()), ..TrialFilter::default() };
+        let stored = self.store.trial_summaries(&filter)?;
+        let trials: Vec<TrialFacts> = stored
+            .into_iter()
+            .filter(|trial| targets.rows.get(&trial.target) == Some(&trial.target_id))
+            .filter_map(siliconroute_store::StoredTrial::into_facts)
+            .collect();
+        let cases: HashMap<CaseId, Case> =
+            self.store.cases()?.into_iter().map(|case| (case.id, case)).collect();
+        // Without fits first: their rows are the estimates that the builder joins from the sessions.
+        let unfitted = build(targets, &trials, |_, _| None);
+        let mut fits = self.fits(targets, &unfitted, &cases)?;
+        let knowledge = build(targets, &trials, |key, workload| fits.fitted.remove(&(key.clone(), workload)));
+        Ok(Learned { knowledge, cases, unfitted: fits.reasons, trials })
+    }
+
+    fn fits(
+        &self,
+        targets: &Targets,
+        knowledge: &Knowledge,
+        cases: &HashMap<CaseId, Case>,
+    ) -> Result<Fits, Error> {
+        let stored = self.store.latest_fits()?;
+        let mut fits = Fits::default();
+        for (index, entry) in knowledge.targets().iter().enumerate() {
+            let key = &entry.target.key;
+            let Some(&row) = targets.rows.get(key) else { continue };
+            for workload in Workload::ALL {
+                let rows = fit_rows(knowledge, cases, index, workload);
+                match self.fit(row, workload, &rows, &stored)? {
+                    Ok(fit) => {
+                        fits.fitted.insert((key.clone(), workload), fit);
+                    }
+                    Err(reason) => {
+                        fits.reasons.insert((key.clone(), workload.name()), reason);
+                    }
+                }
+            }
+        }
+        Ok(fits)
+    }
+
+    /// The stored fit of these very rows, or a new one; the inner error says why there is none.
+    fn fit(
+        &self,
+        target: TargetId,
+        workload: Workload,
+        rows: &[FitRow],
+        stored: &[StoredFit],
+    ) -> Result<Result<Fit, String>, Error> {
+        let cache_bytes = self.machine.last_level_cache_bytes();
+        let input_digest = digest(rows, cache_bytes);
+        let known = stored.iter().find(|fit| {
+            fit.target_id == target
+                && fit.workload == workload
+                && fit.input_digest == input_digest
+                && fit.fit.method == form::METHOD_VERSION
+        });
+        if let Some(known) = known {
+            return Ok(Ok(known.fit.clone()));
+        }
+        match fit_forms(rows, cache_bytes) {
+            Ok(fit) => {
+                let created_unix_ms = (self.clock)();
+                self.store.record_fit(&NewFit {
+                    target,
+                    workload,
+                    fit: &fit,
+                    input_digest,
+                    created_unix_ms,
+                })?;
+                Ok(Ok(fit))
+            }
+            Err(error) => Ok(Err(error.to_string())),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Fits {
+    fitted: HashMap<(TargetKey, Workload), Fit>,
+    reasons: BTreeMap<(TargetKey, &'static str), String>,
+}
+
+fn build(
+    targets: &Targets,
+    trials: &[TrialFacts],
+    mut fit: impl FnMut(&TargetKey, Workload) -> Option<Fit>,
+) -> Knowledge {
+    let mut builder = KnowledgeBuilder::default();
+    for found in targets.discovery.available() {
+        let proven = match found.proven_error {
+            Reading::Available(error) => Some(error),
+            Reading::Unavailable(_) => None,
+        };
+        let fits = Workload::ALL.map(|workload| fit(&found.target.key, workload));
+        builder.target(found.target.clone(), fits, proven);
+    }
+    for trial in trials {
+        builder.trial(trial.clone());
+    }
+    builder.build()
+}
+
+/// One row for each case measured on the target at `index`, in the order of the cases' identities.
+fn fit_rows(
+    knowledge: &Knowledge,
+    cases: &HashMap<CaseId, Case>,
+    index: usize,
+    workload: Workload,
+) -> Vec<FitRow> {
+    let mut measured: Vec<(&Case, &Estimate)> = cases
+        .values()
+        .filter_map(|case| {
+            let cell = knowledge.cells(case.id)?.get(index)?;
+            Some((case, cell.times[workload.index()].as_ref()?))
+        })
+        .collect();
+    measured.sort_by_key(|(case, _)| case.id);
+    measured.into_iter().map(|(case, time)| FitRow::from((&case.facts, case.model, time.time_ns))).collect()
+}
+
+fn digest(rows: &[FitRow], cache_bytes: f64) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    hash.update(cache_bytes.to_le_bytes());
+    for row in rows {
+        hash.update(row.model.0);
+        hash.update(row.family.to_string());
+        for value in [row.flops, row.weight_bytes, row.parameters, row.batch, row.time_ns] {
+            hash.update(value.to_le_bytes());
+        }
+    }
+    hash.finalize().into()
+}

@@ -1,0 +1,35 @@
+//! `SiliconRoute`: measures ONNX models on every chip of this machine, learns, decides, runs and checks itself.
+//!
+//! Invariant: the command line and the server are thin over this library; whatever they do, an
+//! application that embeds it can do too.
+//!
+//! Reading order: [`router`] (what is opened), [`settings`], [`home`], [`machine`], [`discovery`]
+//! (targets), [`engine_packages`], [`models`] with [`catalogue`], [`inputs`] and [`array_file`], [`campaign`] and
+//! [`measure`] (trials), [`learn`] (knowledge), [`run`], [`evaluation`] and [`up`].
+
+pub mod array_file;
+pub mod campaign;
+pub mod catalogue;
+pub mod discovery;
+pub mod doctor;
+pub mod engine_packages;
+pub mod error;
+pub mod evaluation;
+pub mod event;
+pub mod home;
+pub mod inputs;
+pub mod learn;
+pub mod machine;
+pub mod measure;
+pub mod models;
+pub mod router;
+pub mod run;
+pub mod settings;
+pub mod up;
+pub mod worker;
+
+pub use error::{Error, ErrorKind};
+pub use router::{Options, Router, Targets};
+
+/// The version of this program.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,0 +1,242 @@
+//! This machine as the router sees it: host, chips, installed packages, and what fits.
+//!
+//! Invariant: looking at the machine starts no process and reads no library, so that it takes a few
+//! milliseconds on every start.
+
+use std::path::Path;
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use siliconroute_core::{ChipKind, Reading};
+use siliconroute_engine::onnxruntime::{CpuFeatures, Plugin};
+use siliconroute_engine::packages::{
+    Coverage, Installed, LibraryVersion, MachineFacts, Package, PackageKind, Platform, Table, list_installed,
+};
+use siliconroute_engine::rten::RTEN_VERSION;
+use siliconroute_engine::worker::wire::EngineSpec;
+use siliconroute_hardware::{CacheKind, ChipFinding, HostFacts};
+
+use crate::discovery::EngineToAsk;
+
+/// The package whose runtime library serves the CPU and all plugins.
+const MAIN_RUNTIME: &str = "onnxruntime";
+
+/// Host and chips.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Machine {
+    /// The hardware id.
+    pub hardware_id: String,
+    /// Facts of the host.
+    pub host: HostFacts,
+    /// Chips found, and why others were not.
+    pub chips: Vec<ChipFinding>,
+    /// Whether a driver for general computing on a GPU is there.
+    #[serde(skip)]
+    gpu_driver: bool,
+}
+
+impl Machine {
+    /// Looks at this machine. Software imitations of a GPU count only if `software_adapters` is set.
+    pub fn detect(software_adapters: bool) -> Self {
+        let host = siliconroute_hardware::detect_host();
+        let chips = siliconroute_hardware::detect_chips(&host);
+        let real_gpu = chips
+            .iter()
+            .filter_map(|finding| finding.chip.available())
+            .any(|chip| chip.kind == ChipKind::Gpu && (!chip.software || software_adapters));
+        let vulkan = siliconroute_hardware::detect_vulkan_drivers();
+        let vulkan_driver = vulkan
+            .available()
+            .is_some_and(|drivers| drivers.iter().any(|driver| !driver.software || software_adapters));
+        let gpu_driver = match host.os.as_str() {
+            "linux" => vulkan_driver,
+            _ => real_gpu,
+        };
+        Self { hardware_id: siliconroute_hardware::hardware_id(&host), host, chips, gpu_driver }
+    }
+
+    /// The platform that packages are made for, as `linux-x86_64`.
+    pub fn platform(&self) -> Option<Platform> {
+        Platform::current()
+    }
+
+    /// What decides which packages fit.
+    pub fn package_facts(&self) -> MachineFacts {
+        let has = |kind: ChipKind, vendor: u16| {
+            self.chips
+                .iter()
+                .filter_map(|finding| finding.chip.available())
+                .any(|chip| chip.kind == kind && chip.identity.pci_vendor == Some(vendor))
+        };
+        let qualcomm = |chip: &siliconroute_core::Chip| {
+            chip.kind == ChipKind::Npu && chip.vendor.to_ascii_lowercase().contains("qualcomm")
+        };
+        MachineFacts {
+            platform: self.platform(),
+            glibc: self.host.libc.as_deref().and_then(|libc| parse_version(libc.strip_prefix("glibc ")?)),
+            macos: match (self.host.os.as_str(), &self.host.os_version) {
+                ("macos", Reading::Available(version)) => {
+                    parse_version(version.trim_start_matches(|c: char| !c.is_ascii_digit()))
+                }
+                _ => None,
+            },
+            has_intel_chip: self
+                .chips
+                .iter()
+                .filter_map(|finding| finding.chip.available())
+                .any(|chip| chip.vendor == "Intel" || chip.identity.pci_vendor == Some(0x8086)),
+            has_nvidia_gpu: has(ChipKind::Gpu, 0x10de),
+            has_amd_gpu: has(ChipKind::Gpu, 0x1002),
+            has_any_gpu_with_driver: self.gpu_driver,
+            has_qualcomm_npu: self.chips.iter().filter_map(|finding| finding.chip.available()).any(qualcomm),
+        }
+    }
+
+    /// The formats that decide which targets there are.
+    pub fn cpu_features(&self) -> CpuFeatures {
+        let bf16 = ["avx512_bf16", "avx512bf16", "amx_bf16", "bf16"];
+        CpuFeatures { bf16: self.host.vector_extensions.iter().any(|name| bf16.contains(&name.as_str())) }
+    }
+
+    /// The last-level cache, which hardware models tell memory levels apart by; 0 when unknown.
+    pub fn last_level_cache_bytes(&self) -> f64 {
+        let data = self.host.caches.iter().filter(|cache| cache.kind != CacheKind::Instruction);
+        data.max_by_key(|cache| cache.level).map_or(0.0, |cache| cache.size_bytes as f64)
+    }
+
+    /// The engines that the installed packages make up, the embedded one last.
+    pub fn engines(&self, packages: &[Installed]) -> Vec<EngineToAsk> {
+        let mut engines = Vec::new();
+        let runtime = packages.iter().find(|package| package.name == MAIN_RUNTIME);
+        if let Some(runtime) = runtime {
+            let plain = self.onnx_runtime(runtime, None);
+            engines.push(EngineToAsk { spec: plain, label: format!("ort {}", runtime.version) });
+            let plugins = packages.iter().filter(|package| package.kind == PackageKind::Plugin);
+            engines.extend(plugins.map(|plugin| EngineToAsk {
+                spec: self.onnx_runtime(runtime, Some(plugin)),
+                label: format!("{} {}", plugin.name, plugin.version),
+            }));
+        }
+        let others = packages
+            .iter()
+            .filter(|package| package.kind == PackageKind::RuntimeLibrary && package.name != MAIN_RUNTIME);
+        engines.extend(others.map(|other| EngineToAsk {
+            spec: self.onnx_runtime(other, None),
+            label: format!("{} {}", other.name, other.version),
+        }));
+        engines.push(EngineToAsk { spec: EngineSpec::Rten, label: format!("rten {RTEN_VERSION}") });
+        engines
+    }
+
+    fn onnx_runtime(&self, runtime: &Installed, plugin: Option<&Installed>) -> EngineSpec {
+        let packages = [Some(runtime), plugin];
+        EngineSpec::OnnxRuntime {
+            library: runtime.library.clone(),
+            version: runtime.version.clone(),
+            built_in: runtime.providers.iter().map(|provider| provider.name.clone()).collect(),
+            plugins: plugin.into_iter().filter_map(plugin_of).collect(),
+            cpu: self.cpu_features(),
+            search_path: packages
+                .into_iter()
+                .flatten()
+                .filter_map(|package| package.search_path.clone())
+                .collect(),
+        }
+    }
+
+    /// Everything that the set of targets depends on, in one digest.
+    pub fn fingerprint(&self, packages: &[Installed], software_adapters: bool) -> String {
+        let mut hash = Sha256::new();
+        let mut add = |text: &str| {
+            hash.update(text.as_bytes());
+            hash.update([0]);
+        };
+        add(crate::VERSION);
+        add(&self.hardware_id);
+        add(&format!("{:?}", self.host.vector_extensions));
+        add(&self.host.os_version.to_string());
+        add(&self.host.kernel_version.to_string());
+        add(&format!("{software_adapters} {}", self.gpu_driver));
+        for finding in &self.chips {
+            if let Reading::Available(chip) = &finding.chip {
+                add(&format!("{} {:?}", chip.key, chip.driver));
+            }
+        }
+        for package in packages {
+            add(&format!("{} {} {}", package.name, package.version, package.installed_at_unix_s));
+        }
+        siliconroute_core::ModelId(hash.finalize().into()).to_string()
+    }
+}
+
+/// The registration of a plugin package: its main provider's name, and its library.
+fn plugin_of(package: &Installed) -> Option<Plugin> {
+    let provider = package.providers.first()?;
+    Some(Plugin {
+        name: provider.name.clone(),
+        version: package.version.clone(),
+        library: package.library.clone(),
+    })
+}
+
+/// The usable installed packages, and what is wrong with the others.
+pub fn installed_packages(root: &Path) -> (Vec<Installed>, Vec<String>) {
+    let mut usable = Vec::new();
+    let mut faults = Vec::new();
+    for package in list_installed(root) {
+        match package {
+            Ok(package) => usable.push(package),
+            Err(fault) => faults.push(describe_error(&fault)),
+        }
+    }
+    let table = Table::embedded();
+    let runtime =
+        usable.iter().find(|package| package.name == MAIN_RUNTIME).map(|package| package.version.clone());
+    if let Some(version) = runtime.as_deref().and_then(LibraryVersion::parse) {
+        usable.retain(|package| match table.get(&package.name).map(|entry| fits_runtime(entry, version)) {
+            Some(Some(fault)) => {
+                faults.push(fault);
+                false
+            }
+            _ => true,
+        });
+    }
+    (usable, faults)
+}
+
+fn fits_runtime(package: &Package, version: LibraryVersion) -> Option<String> {
+    let too_old = package.kind == PackageKind::Plugin && package.coverage(version) == Coverage::TooOld;
+    too_old.then(|| {
+        format!("{} {} needs a newer {MAIN_RUNTIME} than the installed one", package.name, package.version)
+    })
+}
+
+/// An error with its causes, in one line.
+pub fn describe_error(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        cause = inner.source();
+    }
+    text
+}
+
+fn parse_version(text: &str) -> Option<(u32, u32)> {
+    let mut parts = text.split(['.', ' ', '-']);
+    Some((parts.next()?.parse().ok()?, parts.next().unwrap_or("0").parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_up_to_the_second_part() {
+        assert_eq!(parse_version("2.36"), Some((2, 36)));
+        assert_eq!(parse_version("14.5.1"), Some((14, 5)));
+        assert_eq!(parse_version("15"), Some((15, 0)));
+        assert_eq!(parse_version("x"), None);
+    }
+}

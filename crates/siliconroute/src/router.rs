@@ -1,0 +1,341 @@
+//! The router that people embed: one home, one machine, one store.
+//!
+//! Invariant: this crate alone writes the store, and everything that depends on the outside world
+//! (clock, workers, fetching) comes in through [`Options`].
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use siliconroute_core::{Reading, TargetKey};
+use siliconroute_engine::packages::{Fetcher, PipFetcher};
+use siliconroute_engine::worker::process::{Launcher, ProcessLauncher};
+use siliconroute_store::{HostId, OpenOptions, Store, TargetId};
+
+use crate::campaign::Sampling;
+use crate::discovery::{Discovery, Found, PrecisionProbe, discover_targets};
+use crate::error::Error;
+use crate::event::{Event, Listener, Stage};
+use crate::home::{Home, MeasuringLock};
+use crate::machine::{Machine, describe_error, installed_packages};
+use crate::models::Models;
+use crate::settings::Settings;
+
+/// The argument by which this program is told to be a worker.
+pub const WORKER_ARGUMENT: &str = "worker";
+
+/// How a router is opened.
+#[derive(Clone)]
+pub struct Options {
+    /// The home folder.
+    pub home: PathBuf,
+    /// Resolved settings.
+    pub settings: Settings,
+    /// Set from outside when the user wants to stop.
+    pub cancelled: Arc<AtomicBool>,
+    /// Milliseconds since 1970 UTC.
+    pub clock: fn() -> i64,
+    /// Starts workers; this program itself when absent.
+    pub launcher: Option<Arc<dyn Launcher>>,
+    /// Fetches wheels; pip when absent.
+    pub fetcher: Option<Arc<dyn Fetcher>>,
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options").field("home", &self.home).finish_non_exhaustive()
+    }
+}
+
+impl Options {
+    /// The usual options for `home`.
+    pub fn new(home: PathBuf, settings: Settings) -> Self {
+        Self { home, settings, cancelled: Arc::default(), clock: unix_ms, launcher: None, fetcher: None }
+    }
+}
+
+/// Milliseconds since 1970 UTC by the system's clock; 0 for a clock before that.
+pub fn unix_ms() -> i64 {
+    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Measures, learns, decides, runs and checks itself.
+pub struct Router {
+    pub(crate) home: Home,
+    pub(crate) settings: Settings,
+    pub(crate) store: Store,
+    pub(crate) machine: Machine,
+    pub(crate) launcher: Arc<dyn Launcher>,
+    pub(crate) fetcher: Arc<dyn Fetcher>,
+    pub(crate) cancelled: Arc<AtomicBool>,
+    pub(crate) clock: fn() -> i64,
+}
+
+impl std::fmt::Debug for Router {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Router").field("home", &self.home).finish_non_exhaustive()
+    }
+}
+
+/// The targets of this machine with their rows in the store.
+#[derive(Debug, Clone)]
+pub struct Targets {
+    /// What was found.
+    pub discovery: Discovery,
+    /// Rows of the available targets.
+    pub(crate) rows: HashMap<TargetKey, TargetId>,
+    /// What the set of targets depends on.
+    pub fingerprint: String,
+}
+
+impl Targets {
+    /// The available target called `name`.
+    ///
+    /// # Errors
+    /// When there is no such target, or it cannot be used.
+    pub fn get(&self, name: &str) -> Result<&Found, Error> {
+        let key = TargetKey(name.to_owned());
+        match self.discovery.find(&key) {
+            Some(Found { unavailable: Some(reason), .. }) => {
+                Err(Error::UnavailableTarget { name: name.to_owned(), reason: reason.clone() })
+            }
+            Some(found) => Ok(found),
+            None => {
+                let known: Vec<&str> =
+                    self.discovery.available().map(|found| found.target.key.as_str()).collect();
+                Err(Error::UnknownTarget { name: name.to_owned(), known: known.join(", ") })
+            }
+        }
+    }
+}
+
+impl Router {
+    /// Opens the home and the store and looks at the machine.
+    ///
+    /// # Errors
+    /// When the home or the store cannot be used.
+    pub fn open(options: Options) -> Result<Self, Error> {
+        let home = Home::open(options.home)?;
+        let store = Store::open(&home.store(), &OpenOptions::default())?;
+        let machine = Machine::detect(options.settings.software_adapters);
+        let launcher = match options.launcher {
+            Some(launcher) => launcher,
+            None => Arc::new(process_launcher(&options.settings, &machine, &options.cancelled)?),
+        };
+        let search_path = std::env::var_os("PATH").unwrap_or_default();
+        let fetcher = options.fetcher.unwrap_or_else(|| Arc::new(PipFetcher::new(&search_path)));
+        Ok(Self {
+            home,
+            settings: options.settings,
+            store,
+            machine,
+            launcher,
+            fetcher,
+            cancelled: options.cancelled,
+            clock: options.clock,
+        })
+    }
+
+    /// The machine.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// The home folder.
+    pub fn home(&self) -> &Home {
+        &self.home
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The store, for reading.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Whether the user wants to stop.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// The models that can be named.
+    pub fn models(&self) -> Models<'_> {
+        Models {
+            folder: self.home.models(),
+            store: &self.store,
+            now_unix_ms: (self.clock)(),
+            offline: self.settings.offline,
+        }
+    }
+
+    /// How trials are sampled under the settings.
+    pub fn sampling(&self) -> Sampling {
+        Sampling {
+            budget: Duration::from_millis(self.settings.trial_budget_ms),
+            deadline: self.worker_deadline(),
+            ..Sampling::default()
+        }
+    }
+
+    pub(crate) fn worker_deadline(&self) -> Duration {
+        Duration::from_secs(self.settings.worker_deadline_s)
+    }
+
+    /// Waits for its turn to measure, so that two programs do not disturb each other.
+    ///
+    /// # Errors
+    /// When the lock cannot be used or the user stops.
+    pub(crate) fn lock_measuring(&self, listener: &mut dyn Listener) -> Result<MeasuringLock, Error> {
+        let mut told = false;
+        let lock = self.home.lock_measuring(|| {
+            if !told {
+                told = true;
+                listener.event(Event::Notice(
+                    "another program is measuring in this home; waiting until it is done".to_owned(),
+                ));
+            }
+            !self.is_cancelled()
+        })?;
+        lock.ok_or(Error::Interrupted)
+    }
+
+    /// Finds the targets of this machine, from the store if nothing has changed since they were proven.
+    ///
+    /// # Errors
+    /// When the store fails or the probe cannot be written.
+    pub fn targets(&self, listener: &mut dyn Listener) -> Result<Targets, Error> {
+        let (packages, faults) = installed_packages(&self.home.packages());
+        for fault in faults {
+            listener.event(Event::Notice(format!("a package is left out: {fault}")));
+        }
+        let fingerprint = self.machine.fingerprint(&packages, self.settings.software_adapters);
+        let stored = self.store.load_discovery(&fingerprint)?;
+        let known: Option<Discovery> = stored.and_then(|stored| serde_json::from_str(&stored.document).ok());
+        let discovery = match known {
+            Some(discovery) => discovery,
+            None => self.discover(&packages, &fingerprint, listener)?,
+        };
+        let mut rows = HashMap::new();
+        let recorded = self.store.targets()?;
+        for found in discovery.available() {
+            let row = match recorded.iter().find(|stored| stored.target == found.target) {
+                Some(stored) => stored.id,
+                None => self.record_target(found)?,
+            };
+            rows.insert(found.target.key.clone(), row);
+        }
+        Ok(Targets { discovery, rows, fingerprint })
+    }
+
+    fn discover(
+        &self,
+        packages: &[siliconroute_engine::packages::Installed],
+        fingerprint: &str,
+        listener: &mut dyn Listener,
+    ) -> Result<Discovery, Error> {
+        let probe = self.home.cache().join("precision-probe.onnx");
+        write_if_changed(&probe, &siliconroute_onnx::precision_probe_model())?;
+        let engines = self.machine.engines(packages);
+        listener.event(Event::Begin { stage: Stage::Targets, steps: Some(engines.len() as u64) });
+        let mut first = true;
+        let deadline = self.worker_deadline();
+        let discovery = discover_targets(
+            self.launcher.as_ref(),
+            &engines,
+            PrecisionProbe { path: &probe },
+            deadline,
+            |engine| {
+                if !std::mem::take(&mut first) {
+                    listener.event(Event::StepDone);
+                }
+                listener.event(Event::Step(engine.label.clone()));
+            },
+        );
+        if self.is_cancelled() {
+            return Err(Error::Interrupted);
+        }
+        listener.event(Event::StepDone);
+        let names: Vec<&str> = discovery.available().map(|found| found.target.key.as_str()).collect();
+        listener.event(Event::End(names.join(", ")));
+        // Failures may pass (a busy machine, a driver being updated), so only a full success is remembered.
+        let stable = discovery.found.iter().all(|found| match &found.unavailable {
+            None => true,
+            Some(reason) => !reason.contains("timed_out") && !reason.contains("crashed"),
+        });
+        if stable {
+            let document = serde_json::to_string(&discovery).expect("a discovery has only text keys");
+            self.store.save_discovery(fingerprint, &document, (self.clock)())?;
+        }
+        Ok(discovery)
+    }
+
+    /// Records a target with its chip, which may be one that only the engine knows of.
+    fn record_target(&self, found: &Found) -> Result<TargetId, Error> {
+        let now = (self.clock)();
+        let known = self
+            .machine
+            .chips
+            .iter()
+            .filter_map(|finding| finding.chip.available())
+            .find(|chip| chip.key == found.target.chip)
+            .cloned();
+        let chip = known.unwrap_or_else(|| found.chip_as_reported());
+        self.store.record_chips(&[chip], now)?;
+        Ok(self.store.record_target(&found.target, now)?)
+    }
+
+    /// Records host and chips, and gives the host's row.
+    pub(crate) fn record_machine(&self) -> Result<HostId, Error> {
+        let facts = serde_json::to_string(&self.machine.host).expect("host facts have only text keys");
+        let now = (self.clock)();
+        let chips: Vec<_> =
+            self.machine.chips.iter().filter_map(|finding| finding.chip.available().cloned()).collect();
+        self.store.record_chips(&chips, now)?;
+        Ok(self.store.record_host(&self.machine.hardware_id, &facts, now)?)
+    }
+}
+
+fn process_launcher(
+    settings: &Settings,
+    machine: &Machine,
+    cancelled: &Arc<AtomicBool>,
+) -> Result<ProcessLauncher, Error> {
+    let program = std::env::current_exe().map_err(|error| {
+        Error::Usage(format!("cannot find this program's own file: {}", describe_error(&error)))
+    })?;
+    let ram = match machine.host.ram_bytes {
+        Reading::Available(bytes) => bytes,
+        Reading::Unavailable(_) => u64::MAX,
+    };
+    let mut environment = Vec::new();
+    if settings.software_adapters {
+        environment.push(("ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER".into(), "1".into()));
+    }
+    Ok(ProcessLauncher {
+        program,
+        arguments: vec![WORKER_ARGUMENT.into()],
+        environment,
+        memory: siliconroute_hardware::process_resident_bytes,
+        memory_limit_bytes: ram / 100 * settings.worker_memory_percent,
+        cancelled: Arc::clone(cancelled),
+    })
+}
+
+/// Writes `bytes` to `path` through a temporary file, unless they are there already.
+fn write_if_changed(path: &std::path::Path, bytes: &[u8]) -> Result<(), Error> {
+    if std::fs::read(path).is_ok_and(|old| old == bytes) {
+        return Ok(());
+    }
+    let fail = |source| Error::Write { path: path.to_owned(), source };
+    let folder = path.parent().unwrap_or_else(|| std::path::Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(fail)?;
+    std::io::Write::write_all(&mut file, bytes).map_err(fail)?;
+    file.persist(path).map_err(|error| fail(error.error))?;
+    Ok(())
+}

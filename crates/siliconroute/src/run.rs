@@ -1,0 +1,313 @@
+//! One inference on the best target, with a fall-back that keeps the request.
+//!
+//! Invariant: inputs are checked before any target sees them, so that a wrong input is the caller's
+//! error and not a target's failure.
+
+use std::time::Instant;
+
+use siliconroute_core::decide::{Context, Decision, Query, decide};
+use siliconroute_core::tensor::NamedTensor;
+use siliconroute_core::trial::{Failure, FailureKind};
+use siliconroute_core::{AccuracyClass, Case, Goal, TargetKey, Workload};
+use siliconroute_engine::session::{RunError, Session, SessionRequest, check_inputs};
+use siliconroute_engine::worker::client::RemoteModel;
+use siliconroute_engine::worker::remote::RemoteSession;
+use siliconroute_engine::worker::serve::load_engine;
+use siliconroute_engine::worker::wire::EngineSpec;
+
+use crate::discovery::Found;
+use crate::error::Error;
+use crate::learn::Learned;
+use crate::models::KnownModel;
+use crate::router::{Router, Targets};
+
+/// How an inference is to be routed.
+#[derive(Debug, Clone, Default)]
+pub struct Routing {
+    /// This target and no other.
+    pub target: Option<TargetKey>,
+    /// In what state the target will be.
+    pub workload: Option<Workload>,
+    /// What the user wants most; the setting when absent.
+    pub goal: Option<Goal>,
+    /// How exact outputs must be; the setting when absent.
+    pub accuracy: Option<AccuracyClass>,
+}
+
+/// A target that failed before another one answered.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct FellBack {
+    /// The target that failed.
+    pub target: TargetKey,
+    /// What happened.
+    pub failure: Failure,
+}
+
+/// A session on the chosen target that goes on with the next one when it fails.
+pub struct RoutedSession<'r> {
+    router: &'r Router,
+    targets: &'r Targets,
+    model: &'r KnownModel,
+    case: &'r Case,
+    session: Box<dyn Session>,
+    target: TargetKey,
+    /// Candidates not yet tried, best first.
+    left: Vec<TargetKey>,
+    inputs: Vec<NamedTensor>,
+    fell_back: Vec<FellBack>,
+    runs: u64,
+}
+
+impl std::fmt::Debug for RoutedSession<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RoutedSession")
+            .field("target", &self.target)
+            .field("runs", &self.runs)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Router {
+    /// The query for `case` under `routing` and the settings.
+    pub fn query<'c>(&self, case: &'c Case, routing: &Routing) -> Query<'c> {
+        Query {
+            case,
+            workload: routing.workload.unwrap_or(Workload::Sustained),
+            goal: routing.goal.unwrap_or(self.settings.goal),
+            accuracy: routing.accuracy.unwrap_or(self.settings.accuracy),
+        }
+    }
+
+    /// Opens a session for `case` on the target that is decided for it.
+    ///
+    /// Built-in providers run in this process; plugin providers, which may crash it, in a worker.
+    ///
+    /// # Errors
+    /// When no target suits, or every suitable one refuses the model.
+    pub fn open_session<'r>(
+        &'r self,
+        model: &'r KnownModel,
+        case: &'r Case,
+        targets: &'r Targets,
+        learned: &Learned,
+        routing: &Routing,
+    ) -> Result<RoutedSession<'r>, Error> {
+        let mut left = if let Some(target) = &routing.target {
+            vec![targets.get(target.as_str())?.target.key.clone()]
+        } else {
+            let query = self.query(case, routing);
+            let decision = decide(&learned.knowledge, &query, &Context::default());
+            let order = by_time(&decision, learned);
+            if order.is_empty() {
+                return Err(no_target(case, &decision, learned));
+            }
+            order
+        };
+        left.reverse();
+        let mut fell_back = Vec::new();
+        while let Some(target) = left.pop() {
+            match self.create(model, case, targets.get(target.as_str())?) {
+                Ok(session) => {
+                    return Ok(RoutedSession {
+                        router: self,
+                        targets,
+                        model,
+                        case,
+                        session,
+                        target,
+                        left,
+                        inputs: Vec::new(),
+                        fell_back,
+                        runs: 0,
+                    });
+                }
+                Err(failure) => fell_back.push(FellBack { target, failure }),
+            }
+        }
+        Err(all_failed(case, &fell_back))
+    }
+
+    fn create(&self, model: &KnownModel, case: &Case, found: &Found) -> Result<Box<dyn Session>, Failure> {
+        let in_process = match &found.engine {
+            EngineSpec::Rten => true,
+            EngineSpec::OnnxRuntime { plugins, .. } => {
+                plugins.is_empty() && found.target.key.as_str() == "cpu/ort"
+            }
+        };
+        if in_process {
+            let refused =
+                |error: &dyn std::error::Error| Failure::new(FailureKind::Refused, error.to_string());
+            let engine = load_engine(&found.engine).map_err(|error| refused(&error))?;
+            let request = SessionRequest {
+                model: &model.path,
+                inputs: &model.facts.inputs,
+                outputs: &model.facts.outputs,
+                bindings: &case.bindings,
+                threads: None,
+            };
+            return engine.create_session(&found.target.key, &request).map_err(|error| refused(&error));
+        }
+        let remote = RemoteModel {
+            path: &model.path,
+            inputs: &model.facts.inputs,
+            outputs: &model.facts.outputs,
+            bindings: &case.bindings,
+            threads: None,
+        };
+        let (launcher, deadline) = (self.launcher.as_ref(), self.worker_deadline());
+        let session = RemoteSession::open(launcher, &found.engine, &found.target.key, &remote, deadline)?;
+        Ok(Box::new(session))
+    }
+}
+
+impl RoutedSession<'_> {
+    /// The target that the session is on now.
+    pub fn target(&self) -> &TargetKey {
+        &self.target
+    }
+
+    /// The targets that failed so far.
+    pub fn fell_back(&self) -> &[FellBack] {
+        &self.fell_back
+    }
+
+    /// Inferences that were answered.
+    pub fn runs(&self) -> u64 {
+        self.runs
+    }
+
+    /// Checks and sets the inputs of the runs to come.
+    ///
+    /// # Errors
+    /// When they do not fit the model, or no target takes them.
+    pub fn set_inputs(&mut self, inputs: Vec<NamedTensor>) -> Result<(), Error> {
+        check_inputs(&self.model.facts.inputs, &inputs)?;
+        self.inputs = inputs;
+        let set = self.session.set_inputs(&self.inputs);
+        self.or_next(set)
+    }
+
+    /// Runs one inference; when the target fails, the next one answers.
+    ///
+    /// # Errors
+    /// When every suitable target failed.
+    #[inline]
+    pub fn run(&mut self) -> Result<(), Error> {
+        self.runs += 1;
+        match self.session.run() {
+            Ok(()) => Ok(()),
+            failed => self.or_next_run(failed),
+        }
+    }
+
+    /// The outputs of the last run.
+    ///
+    /// # Errors
+    /// When there was no run or an output cannot be read.
+    pub fn outputs(&self) -> Result<Vec<NamedTensor>, Error> {
+        self.session.outputs().map_err(|error| Error::Worker {
+            target: self.target.to_string(),
+            failure: Failure::new(FailureKind::Refused, error.to_string()),
+        })
+    }
+
+    #[cold]
+    fn or_next_run(&mut self, failed: Result<(), RunError>) -> Result<(), Error> {
+        self.or_next(failed)?;
+        loop {
+            match self.session.run() {
+                Ok(()) => return Ok(()),
+                failed => self.or_next(failed)?,
+            }
+        }
+    }
+
+    /// Goes on to the next target with the same inputs, if `outcome` is a failure.
+    fn or_next(&mut self, outcome: Result<(), RunError>) -> Result<(), Error> {
+        let Err(error) = outcome else { return Ok(()) };
+        if let RunError::Input(error) = error {
+            return Err(error.into());
+        }
+        let failure = Failure::new(FailureKind::Refused, error.to_string());
+        self.fell_back.push(FellBack { target: self.target.clone(), failure });
+        while let Some(target) = self.left.pop() {
+            let found = self.targets.get(target.as_str())?;
+            let ready = self.router.create(self.model, self.case, found).and_then(|mut session| {
+                session
+                    .set_inputs(&self.inputs)
+                    .map_err(|error| Failure::new(FailureKind::Refused, error.to_string()))?;
+                Ok(session)
+            });
+            match ready {
+                Ok(session) => {
+                    self.session = session;
+                    self.target = target;
+                    return Ok(());
+                }
+                Err(failure) => self.fell_back.push(FellBack { target, failure }),
+            }
+        }
+        Err(all_failed(self.case, &self.fell_back))
+    }
+}
+
+/// What one routed inference gave.
+#[derive(Debug, Clone)]
+pub struct RunOutcome {
+    /// The target that answered.
+    pub target: TargetKey,
+    /// The targets that failed before.
+    pub fell_back: Vec<FellBack>,
+    /// Wall time of the inference, transport to a worker included.
+    pub run_ms: f64,
+    /// The outputs.
+    pub outputs: Vec<NamedTensor>,
+}
+
+impl RoutedSession<'_> {
+    /// Runs one inference on `inputs` and copies its outputs.
+    ///
+    /// # Errors
+    /// When the inputs do not fit or every suitable target failed.
+    pub fn infer(&mut self, inputs: Vec<NamedTensor>) -> Result<RunOutcome, Error> {
+        self.set_inputs(inputs)?;
+        let start = Instant::now();
+        self.run()?;
+        let run_ms = start.elapsed().as_secs_f64() * 1e3;
+        let outputs = self.outputs()?;
+        Ok(RunOutcome { target: self.target.clone(), fell_back: self.fell_back.clone(), run_ms, outputs })
+    }
+}
+
+/// The candidates of a decision, fastest first.
+fn by_time(decision: &Decision<'_>, learned: &Learned) -> Vec<TargetKey> {
+    let mut order: Vec<(f64, TargetKey)> = decision
+        .candidates
+        .iter()
+        .filter_map(|candidate| {
+            let prediction = candidate.outlook.ok()?;
+            Some((prediction.time_ns, learned.knowledge.target(candidate.target).key.clone()))
+        })
+        .collect();
+    order.sort_by(|a, b| a.0.total_cmp(&b.0));
+    order.into_iter().map(|(_, key)| key).collect()
+}
+
+/// Says for each target why it is none for the case.
+pub fn no_target(case: &Case, decision: &Decision<'_>, learned: &Learned) -> Error {
+    let reasons: Vec<String> = decision
+        .candidates
+        .iter()
+        .filter_map(|candidate| {
+            let exclusion = candidate.outlook.err()?;
+            Some(format!("{} {}", learned.knowledge.target(candidate.target).key, exclusion.sentence()))
+        })
+        .collect();
+    Error::NoTarget { case: case.label(), reasons: reasons.join("; ") }
+}
+
+fn all_failed(case: &Case, fell_back: &[FellBack]) -> Error {
+    let failures: Vec<String> =
+        fell_back.iter().map(|fallen| format!("{}: {}", fallen.target, fallen.failure)).collect();
+    Error::AllFailed { case: case.label(), failures: failures.join("; ") }
+}

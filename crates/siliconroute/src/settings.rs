@@ -1,0 +1,307 @@
+//! Settings: what can be set, from where each value came, and what it means.
+//!
+//! Invariant: a flag beats the environment, which beats the file, which beats the default; an unknown
+//! key or an unusable value is refused, never passed over.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use siliconroute_core::{AccuracyClass, Goal, Workload};
+
+/// Where a setting's value came from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// The command line.
+    Flag,
+    /// An environment variable.
+    Environment,
+    /// The settings file.
+    File,
+    /// Nothing was set.
+    Default,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Flag => "flag",
+            Self::Environment => "environment",
+            Self::File => "file",
+            Self::Default => "default",
+        })
+    }
+}
+
+/// A setting with its value, for `config show`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Shown {
+    /// The key in the settings file.
+    pub key: &'static str,
+    /// The environment variable.
+    pub variable: String,
+    /// The value in its text form.
+    pub value: String,
+    /// Where the value came from.
+    pub origin: Origin,
+    /// What it means.
+    pub meaning: &'static str,
+}
+
+/// A setting that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The settings file cannot be read.
+    #[error("cannot read the settings `{path}`")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The settings file is not valid TOML.
+    #[error("the settings `{path}` are not valid TOML")]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// Where and what.
+        #[source]
+        source: Box<toml::de::Error>,
+    },
+    /// No setting has this key.
+    #[error("unknown setting `{key}` in {place}; the settings are: {known}")]
+    Unknown {
+        /// The key.
+        key: String,
+        /// The file or the environment.
+        place: String,
+        /// All keys.
+        known: String,
+    },
+    /// A value is out of range or of another kind.
+    #[error("the setting `{key}` ({origin}) cannot be `{value}`: it must be {expected}")]
+    Value {
+        /// The key.
+        key: &'static str,
+        /// Where it was set.
+        origin: Origin,
+        /// The value.
+        value: String,
+        /// What it must be.
+        expected: &'static str,
+    },
+}
+
+struct Definition {
+    key: &'static str,
+    default: &'static str,
+    expected: &'static str,
+    meaning: &'static str,
+}
+
+/// Prefix of all environment variables.
+const PREFIX: &str = "SILICONROUTE_";
+
+/// Environment variables with the prefix that are no settings.
+const OTHER_VARIABLES: &[&str] = &["SILICONROUTE_HOME"];
+
+const DEFINITIONS: &[Definition] = &[
+    Definition {
+        key: "accuracy",
+        default: "standard",
+        expected: "exact, standard or relaxed",
+        meaning: "how far outputs may lie from the reference",
+    },
+    Definition { key: "goal", default: "fastest", expected: "fastest", meaning: "what decisions aim at" },
+    Definition {
+        key: "offline",
+        default: "false",
+        expected: "true or false",
+        meaning: "fetch no packages and no models",
+    },
+    Definition {
+        key: "seed",
+        default: "1",
+        expected: "a whole number",
+        meaning: "seed of input values and of the order of trials",
+    },
+    Definition {
+        key: "software_adapters",
+        default: "false",
+        expected: "true or false",
+        meaning: "take software imitations of a GPU for targets",
+    },
+    Definition {
+        key: "trial_budget_ms",
+        default: "400",
+        expected: "a whole number from 1 to 600000",
+        meaning: "time for the samples of one trial beyond the least number",
+    },
+    Definition {
+        key: "worker_deadline_s",
+        default: "60",
+        expected: "a whole number from 1 to 86400",
+        meaning: "a worker that does not answer for so long is ended",
+    },
+    Definition {
+        key: "worker_memory_percent",
+        default: "70",
+        expected: "a whole number from 1 to 100",
+        meaning: "a worker that holds more of the machine's memory is ended",
+    },
+];
+
+/// All settings, checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// How far outputs may lie from the reference.
+    pub accuracy: AccuracyClass,
+    /// What decisions aim at.
+    pub goal: Goal,
+    /// Whether nothing is fetched.
+    pub offline: bool,
+    /// Seed of input values and of the order of trials.
+    pub seed: u64,
+    /// Whether software imitations of a GPU are targets.
+    pub software_adapters: bool,
+    /// Sampling time of one trial beyond the least number of samples.
+    pub trial_budget_ms: u64,
+    /// How long a worker may be silent.
+    pub worker_deadline_s: u64,
+    /// Share of the machine's memory that a worker may hold.
+    pub worker_memory_percent: u64,
+    shown: Vec<Shown>,
+}
+
+impl Settings {
+    /// Resolves all settings: `flags` over `environment` over the file under `home` over the defaults.
+    ///
+    /// # Errors
+    /// An unreadable file, an unknown key, or an unusable value.
+    pub fn resolve(
+        home: &Path,
+        environment: impl IntoIterator<Item = (String, String)>,
+        flags: &BTreeMap<&'static str, String>,
+    ) -> Result<Self, SettingsError> {
+        let file = load_file(&crate::home::Home::settings_file(home))?;
+        let environment = parse_environment(environment)?;
+        let shown = DEFINITIONS
+            .iter()
+            .map(|definition| {
+                let key = definition.key;
+                let (value, origin) = flags
+                    .get(key)
+                    .map(|value| (value.clone(), Origin::Flag))
+                    .or_else(|| environment.get(key).map(|value| (value.clone(), Origin::Environment)))
+                    .or_else(|| file.get(key).map(|value| (value.clone(), Origin::File)))
+                    .unwrap_or_else(|| (definition.default.to_owned(), Origin::Default));
+                let variable = format!("{PREFIX}{}", key.to_ascii_uppercase());
+                Shown { key, variable, value, origin, meaning: definition.meaning }
+            })
+            .collect();
+        Self::check(shown)
+    }
+
+    /// Every setting with its value and origin.
+    pub fn shown(&self) -> &[Shown] {
+        &self.shown
+    }
+
+    fn check(shown: Vec<Shown>) -> Result<Self, SettingsError> {
+        let values = Values(&shown);
+        Ok(Self {
+            accuracy: values.parse("accuracy", parse_accuracy)?,
+            goal: values.parse("goal", parse_goal)?,
+            offline: values.parse("offline", |text| text.parse().ok())?,
+            seed: values.parse("seed", |text| text.parse().ok())?,
+            software_adapters: values.parse("software_adapters", |text| text.parse().ok())?,
+            trial_budget_ms: values.parse("trial_budget_ms", |text| in_range(text, 1, 600_000))?,
+            worker_deadline_s: values.parse("worker_deadline_s", |text| in_range(text, 1, 86_400))?,
+            worker_memory_percent: values.parse("worker_memory_percent", |text| in_range(text, 1, 100))?,
+            shown,
+        })
+    }
+}
+
+struct Values<'a>(&'a [Shown]);
+
+impl Values<'_> {
+    fn parse<T>(&self, key: &'static str, parse: impl Fn(&str) -> Option<T>) -> Result<T, SettingsError> {
+        let shown = self.0.iter().find(|shown| shown.key == key).expect("every setting has a definition");
+        let definition = DEFINITIONS.iter().find(|d| d.key == key).expect("every setting has a definition");
+        parse(&shown.value).ok_or_else(|| SettingsError::Value {
+            key,
+            origin: shown.origin.clone(),
+            value: shown.value.clone(),
+            expected: definition.expected,
+        })
+    }
+}
+
+/// Reads an accuracy class by its name.
+pub fn parse_accuracy(text: &str) -> Option<AccuracyClass> {
+    AccuracyClass::ALL.into_iter().find(|class| class.to_string() == text)
+}
+
+/// Reads a goal by its name.
+pub fn parse_goal(text: &str) -> Option<Goal> {
+    [Goal::Fastest].into_iter().find(|goal| goal.to_string() == text)
+}
+
+/// Reads a workload by its name.
+pub fn parse_workload(text: &str) -> Option<Workload> {
+    Workload::ALL.into_iter().find(|workload| workload.name() == text)
+}
+
+fn in_range(text: &str, low: u64, high: u64) -> Option<u64> {
+    text.parse().ok().filter(|value| (low..=high).contains(value))
+}
+
+fn unknown(key: &str, place: String) -> SettingsError {
+    let known = DEFINITIONS.iter().map(|definition| definition.key).collect::<Vec<_>>().join(", ");
+    SettingsError::Unknown { key: key.to_owned(), place, known }
+}
+
+fn load_file(path: &Path) -> Result<BTreeMap<String, String>, SettingsError> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        Err(source) => return Err(SettingsError::Read { path: path.to_owned(), source }),
+    };
+    let table: toml::Table = toml::from_str(&text)
+        .map_err(|source| SettingsError::Syntax { path: path.to_owned(), source: Box::new(source) })?;
+    table
+        .into_iter()
+        .map(|(key, value)| {
+            if !DEFINITIONS.iter().any(|definition| definition.key == key) {
+                return Err(unknown(&key, format!("`{}`", path.display())));
+            }
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            Ok((key, text))
+        })
+        .collect()
+}
+
+fn parse_environment(
+    environment: impl IntoIterator<Item = (String, String)>,
+) -> Result<BTreeMap<String, String>, SettingsError> {
+    let mut values = BTreeMap::new();
+    for (variable, value) in environment {
+        let Some(name) = variable.strip_prefix(PREFIX) else { continue };
+        if OTHER_VARIABLES.contains(&variable.as_str()) {
+            continue;
+        }
+        let key = name.to_ascii_lowercase();
+        if !DEFINITIONS.iter().any(|definition| definition.key == key) {
+            return Err(unknown(&key, format!("the environment (`{variable}`)")));
+        }
+        values.insert(key, value);
+    }
+    Ok(values)
+}
+
+#[cfg(test)]
+mod tests;

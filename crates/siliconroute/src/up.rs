@@ -1,0 +1,319 @@
+//! The main job: from a bare machine to decisions that were checked against the truth.
+//!
+//! Invariant: every step first looks for what an earlier start has done, so that a second start
+//! measures nothing and an interrupted one goes on where it stopped.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use siliconroute_core::trial::Purpose;
+use siliconroute_core::{Case, TargetKey, Workload};
+use siliconroute_onnx::{SyntheticModel, published_ladder};
+
+use crate::engine_packages::{Forward, error_with_hint};
+use crate::error::{Error, ErrorKind};
+use crate::evaluation::{CheckedDecision, Evaluation, Question};
+use crate::event::{Event, Listener, Stage};
+use crate::learn::Learned;
+use crate::measure::Job;
+use crate::models::{Given, KnownModel, ModelError};
+use crate::router::{Router, Targets};
+use crate::run::Routing;
+
+/// Real models that a first start measures: small and large, convolutions, recurrences, embeddings.
+const STARTER_MODELS: &[&str] =
+    &["silero-vad", "magika", "ocr-cls", "ocr-det", "ocr-rec", "yolov8n-320", "orientation"];
+
+/// Synthetic cases that give the hardware models their range.
+const STARTER_SYNTHETIC: &[(&str, u64)] = &[
+    ("mlp-128w-4l", 1),
+    ("mlp-512w-4l", 1),
+    ("mlp-512w-4l", 32),
+    ("mlp-2048w-4l", 1),
+    ("conv-8c-4l", 1),
+    ("conv-32c-4l", 1),
+    ("conv-64c-4l", 1),
+    ("attn-64d-2l", 1),
+    ("attn-256d-2l", 1),
+];
+
+/// Synthetic cases that are only predicted before the self-check measures them.
+const UNSEEN_SYNTHETIC: &[(&str, u64)] =
+    &[("mlp-256w-4l", 1), ("mlp-1024w-4l", 8), ("conv-16c-4l", 1), ("conv-48c-4l", 1), ("attn-128d-2l", 1)];
+
+/// Models of which a second batch size is only predicted before the self-check measures it.
+const UNSEEN_BATCH: &[(&str, u64)] = &[("magika", 8), ("ocr-cls", 4)];
+
+/// What the main job did and found.
+#[derive(Debug, Serialize)]
+pub struct UpReport {
+    /// Decisions against the truth; the shape that scripts rely on.
+    #[serde(flatten)]
+    pub evaluation: Evaluation,
+    /// The hardware id.
+    pub hardware_id: String,
+    /// The targets that were available.
+    pub targets: Vec<TargetKey>,
+    /// Trials measured by this start; 0 when everything was known.
+    pub measured_trials: usize,
+    /// What could not be had, in sentences.
+    pub notices: Vec<String>,
+}
+
+/// What the main job should do.
+#[derive(Debug, Clone, Default)]
+pub struct UpPlan {
+    /// Models of the user's own, measured besides the starter models.
+    pub models: Vec<String>,
+}
+
+/// Passes on events and keeps the notices.
+struct Recorder<'a> {
+    listener: &'a mut dyn Listener,
+    notices: Vec<String>,
+}
+
+impl Listener for Recorder<'_> {
+    fn event(&mut self, event: Event) {
+        if let Event::Notice(notice) = &event {
+            self.notices.push(notice.clone());
+        }
+        self.listener.event(event);
+    }
+}
+
+impl Router {
+    /// Installs, measures, learns, decides and checks, as far as that was not done before.
+    ///
+    /// What cannot be fetched is said in a notice, and the rest goes on.
+    ///
+    /// # Errors
+    /// When a model of the user's own cannot be used, the store fails, or the user stops.
+    pub fn up(&self, plan: &UpPlan, listener: &mut dyn Listener) -> Result<UpReport, Error> {
+        let mut recorder = Recorder { listener, notices: Vec::new() };
+        let listener = &mut recorder;
+        listener.event(Event::Begin { stage: Stage::Machine, steps: None });
+        listener.event(Event::End(format!("{} ({})", self.machine.hardware_id, self.machine.host.cpu_name)));
+        let own = plan
+            .models
+            .iter()
+            .map(|reference| self.find_model(reference, listener))
+            .collect::<Result<Vec<_>, _>>()?;
+        self.install_recommended(listener)?;
+        let targets = self.targets(listener)?;
+        let (learning, unseen) = self.starter_cases(own, listener)?;
+        let sampling = self.sampling();
+        let learned = self.learn(&targets)?;
+        let jobs = missing_jobs(&learning, &targets, &learned);
+        let mut measured_trials = 0;
+        let learned = if jobs.is_empty() {
+            learned
+        } else {
+            listener.event(Event::Begin { stage: Stage::Learning, steps: Some(jobs.len() as u64) });
+            let measured = self.measure(&jobs, &targets, &sampling, Purpose::Learn, listener)?;
+            measured_trials += measured.trials.len();
+            listener.event(Event::End(format!("{} trials", measured.trials.len())));
+            self.learn(&targets)?
+        };
+        announce_fits(&learned, listener);
+        let questions: Vec<Question> = learning.into_iter().chain(unseen).collect();
+        let (decisions, checked) = self.check_missing(&questions, &targets, &learned, listener)?;
+        measured_trials += checked;
+        Ok(UpReport {
+            evaluation: Evaluation::of(decisions),
+            hardware_id: self.machine.hardware_id.clone(),
+            targets: targets.discovery.available().map(|found| found.target.key.clone()).collect(),
+            measured_trials,
+            notices: recorder.notices,
+        })
+    }
+
+    /// Checks the questions that were not checked with these targets before; gives all, and the trials made.
+    fn check_missing(
+        &self,
+        questions: &[Question],
+        targets: &Targets,
+        learned: &Learned,
+        listener: &mut dyn Listener,
+    ) -> Result<(Vec<CheckedDecision>, usize), Error> {
+        let stored = self.stored_checks(questions, targets)?;
+        let missing: Vec<Question> = questions
+            .iter()
+            .zip(&stored)
+            .filter(|(_, check)| check.is_none())
+            .map(|(question, _)| question.clone())
+            .collect();
+        let mut fresh = Vec::new();
+        if !missing.is_empty() {
+            fresh = self.check(&missing, targets, learned, &Routing::default(), listener)?;
+        }
+        let trials = fresh.iter().map(|check| check.times_ms.len() + check.excluded.len()).sum();
+        let mut fresh = fresh.into_iter();
+        let all = stored.into_iter().filter_map(|check| check.or_else(|| fresh.next())).collect();
+        Ok((all, trials))
+    }
+
+    /// The cases to learn from and the cases that are only predicted; what cannot be had becomes a notice.
+    fn starter_cases(
+        &self,
+        own: Vec<KnownModel>,
+        listener: &mut dyn Listener,
+    ) -> Result<(Vec<Question>, Vec<Question>), Error> {
+        let mut learning = Vec::new();
+        for model in own {
+            let case = self.models().case(&model, &Given::default())?;
+            learning.push(Question { model, case });
+        }
+        let missing = STARTER_MODELS.iter().filter(|name| !self.models().is_here(name)).count() as u64;
+        if missing > 0 && !self.settings.offline {
+            listener.event(Event::Begin { stage: Stage::Models, steps: Some(missing) });
+        }
+        let mut unavailable = Vec::new();
+        for name in STARTER_MODELS {
+            let here = self.models().is_here(name);
+            if !here && !unavailable.is_empty() {
+                unavailable.push(*name);
+                continue;
+            }
+            if !here {
+                listener.event(Event::Step((*name).to_owned()));
+            }
+            match self.find_model(name, listener) {
+                Ok(model) => learning.push(self.question(model, None)?),
+                Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
+                Err(error) if error.kind() == ErrorKind::Store => return Err(error),
+                Err(error) => {
+                    if unavailable.is_empty() {
+                        listener.event(Event::Notice(error_with_hint(&error)));
+                    }
+                    unavailable.push(*name);
+                }
+            }
+            if !here {
+                listener.event(Event::StepDone);
+            }
+        }
+        if missing > 0 && !self.settings.offline {
+            listener.event(Event::End(String::new()));
+        }
+        if !unavailable.is_empty() {
+            listener.event(Event::Notice(format!("models left out: {}", unavailable.join(", "))));
+        }
+        for (name, batch) in STARTER_SYNTHETIC {
+            let model = self.find_model(name, listener)?;
+            learning.push(self.question(model, Some(*batch))?);
+        }
+        let mut unseen = Vec::new();
+        for (name, batch) in UNSEEN_SYNTHETIC {
+            let model = self.find_model(name, listener)?;
+            unseen.push(self.question(model, Some(*batch))?);
+        }
+        for (name, batch) in UNSEEN_BATCH {
+            if let Some(known) = learning.iter().find(|question| question.model.name == *name) {
+                unseen.push(self.question(known.model.clone(), Some(*batch))?);
+            }
+        }
+        Ok((learning, unseen))
+    }
+
+    fn question(&self, model: KnownModel, batch: Option<u64>) -> Result<Question, Error> {
+        let given = Given { batch, ..Given::default() };
+        let case = self.models().case(&model, &given)?;
+        Ok(Question { model, case })
+    }
+
+    /// The measured cases whose model file is still where it was, to be decided and checked.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn measured_questions(&self, learned: &Learned) -> Result<Vec<Question>, Error> {
+        let mut questions = Vec::new();
+        for model in self.store.models()? {
+            let Some(path) = model.path.filter(|path| path.is_file()) else { continue };
+            let reference = match model.source.as_deref() {
+                Some(_) => model.name.clone(),
+                None => path.display().to_string(),
+            };
+            let mut cases: Vec<&Case> = learned
+                .cases
+                .values()
+                .filter(|case| case.model == model.facts.id && learned.knowledge.cells(case.id).is_some())
+                .collect();
+            cases.sort_by_key(|case| case.facts.batch);
+            if cases.is_empty() {
+                continue;
+            }
+            let model = self.find_model(&reference, &mut crate::event::Silent)?;
+            questions
+                .extend(cases.into_iter().map(|case| Question { model: model.clone(), case: case.clone() }));
+        }
+        Ok(questions)
+    }
+
+    /// Writes synthetic models into `folder`, the published ladder when `names` is empty.
+    ///
+    /// # Errors
+    /// When a name is no synthetic model or the folder cannot be written.
+    pub fn generate_models(&self, names: &[String], folder: &Path) -> Result<Vec<PathBuf>, Error> {
+        let models = if names.is_empty() {
+            published_ladder()
+        } else {
+            let parse =
+                |name: &String| SyntheticModel::parse(name).map_err(|error| Error::Usage(error.to_string()));
+            names.iter().map(parse).collect::<Result<_, _>>()?
+        };
+        std::fs::create_dir_all(folder).map_err(|source| Error::Write { path: folder.to_owned(), source })?;
+        models
+            .into_iter()
+            .map(|model| {
+                let path = folder.join(format!("{}.onnx", model.name()));
+                model.write(&path).map_err(ModelError::from)?;
+                Ok(path)
+            })
+            .collect()
+    }
+
+    /// Finds a model and fetches it if it must be; the download shows as events.
+    ///
+    /// # Errors
+    /// When there is no such model or it cannot be fetched or read.
+    pub fn find_model(&self, reference: &str, listener: &mut dyn Listener) -> Result<KnownModel, Error> {
+        let mut progress = Forward { listener, router: self };
+        Ok(self.models().resolve(reference, self.fetcher.as_ref(), &mut progress)?)
+    }
+}
+
+/// The cases with the targets on which each was never tried in the sustained workload.
+///
+/// The reference is always measured along, since outputs are compared with a session of the same campaign.
+fn missing_jobs(questions: &[Question], targets: &Targets, learned: &Learned) -> Vec<Job> {
+    let all: Vec<TargetKey> = targets.discovery.available().map(|found| found.target.key.clone()).collect();
+    let complete = |case: &Case| all.iter().all(|key| learned.has_trial(case.id, key, Workload::Sustained));
+    questions
+        .iter()
+        .filter(|question| !complete(&question.case))
+        .map(|question| Job {
+            model: question.model.clone(),
+            case: question.case.clone(),
+            targets: all.clone(),
+        })
+        .collect()
+}
+
+fn announce_fits(learned: &Learned, listener: &mut dyn Listener) {
+    listener.event(Event::Begin { stage: Stage::Fitting, steps: None });
+    let fitted: Vec<String> = learned
+        .knowledge
+        .targets()
+        .iter()
+        .filter_map(|entry| {
+            let fit = entry.fits[Workload::Sustained.index()].as_ref()?;
+            Some(format!("{} {} ({:.0} %)", entry.target.key, fit.form, fit.loo_mape_pct))
+        })
+        .collect();
+    listener.event(Event::End(if fitted.is_empty() {
+        "too few measurements for a hardware model".to_owned()
+    } else {
+        fitted.join(", ")
+    }));
+}

@@ -1,0 +1,36 @@
+//! The worker side of this program: what the hidden subcommand runs.
+//!
+//! Invariant: nothing but messages goes to the parent's pipe; what a library prints to standard output
+//! lands in the error output.
+
+use std::io;
+
+use siliconroute_core::Reading;
+use siliconroute_engine::worker::serve::{Probes, serve};
+
+/// Serves the parent on standard input and output until it goes away.
+///
+/// An application that embeds this library calls it first thing in `main` when its only argument is
+/// [`WORKER_ARGUMENT`](crate::router::WORKER_ARGUMENT).
+///
+/// # Errors
+/// When the pipes cannot be set up or fail.
+pub fn run_worker() -> io::Result<()> {
+    siliconroute_hardware::prepare_worker_process();
+    let writer = siliconroute_hardware::take_standard_output()?;
+    let probes = Probes {
+        cpu_time_ns: siliconroute_hardware::process_cpu_time_ns,
+        peak_resident_bytes: own_peak_resident_bytes,
+    };
+    serve(io::stdin(), writer, probes, parent_gone).map_err(io::Error::other)
+}
+
+fn own_peak_resident_bytes() -> Reading<u64> {
+    siliconroute_hardware::process_peak_resident_bytes(std::process::id())
+}
+
+/// Ends the process at once: an inference may be running that would go on for minutes.
+#[expect(clippy::disallowed_methods, clippy::exit, reason = "no caller is left to return to")]
+fn parent_gone() {
+    std::process::exit(0);
+}
