@@ -1,0 +1,292 @@
+//! The arguments of every command.
+//!
+//! Invariant: long flags everywhere, short ones only where the neighbouring tools agree on them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Exit codes, as shown by `--help`.
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    done
+  1    the work failed
+  2    wrong usage, a bad input or model
+  3    nothing suitable: no target, no package, no build for this machine
+  4    the store is unusable
+  130  interrupted";
+
+/// Measures ONNX models on every chip of this machine and routes each inference to the best one.
+#[derive(Debug, Parser)]
+#[command(name = "siliconroute", version, after_help = EXIT_CODES, propagate_version = true)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Flags that every command takes.
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// Print one JSON document on standard output, and nothing else there.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// The home folder: store, packages, models, settings.
+    #[arg(long, global = true, env = "SILICONROUTE_HOME", value_name = "DIR")]
+    pub(crate) home: Option<PathBuf>,
+    /// Show no progress.
+    #[arg(long, global = true)]
+    pub(crate) quiet: bool,
+    /// Show more of what happens; twice for everything.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+    /// Fetch nothing.
+    #[arg(long, global = true)]
+    pub(crate) offline: bool,
+    /// Seed of input values and of the order of trials.
+    #[arg(long, global = true, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+}
+
+impl Global {
+    /// The settings that were given as flags.
+    pub(crate) fn settings(&self) -> BTreeMap<&'static str, String> {
+        let mut flags = BTreeMap::new();
+        if self.offline {
+            flags.insert("offline", "true".to_owned());
+        }
+        if let Some(seed) = self.seed {
+            flags.insert("seed", seed.to_string());
+        }
+        flags
+    }
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Set up, measure, learn, decide and check: the first start and every start.
+    Up(Up),
+    /// List chips and targets, with the reason for each that cannot be used.
+    Devices,
+    /// List, install, remove and verify engine packages.
+    #[command(subcommand)]
+    Packages(Packages),
+    /// List, fetch, inspect and generate models.
+    #[command(subcommand)]
+    Models(ModelsCommand),
+    /// Measure models on targets.
+    Bench(Bench),
+    /// Show the hardware models fitted to this machine's measurements.
+    Fit,
+    /// Decide where a model should run, and explain it.
+    Route(Route),
+    /// Run one inference on the best target.
+    Run(Run),
+    /// Check decisions against new measurements, beside baselines.
+    Evaluate(Evaluate),
+    /// Find what is wrong with this set-up and what to do about it.
+    Doctor,
+    /// Show the settings.
+    #[command(subcommand)]
+    Config(Config),
+    /// Print a completion script for a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Arguments of `up`.
+#[derive(Debug, Args)]
+pub(crate) struct Up {
+    /// Stop after the self-check.
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Models of your own, measured besides the starter models: files or names.
+    #[arg(value_name = "MODEL")]
+    pub(crate) models: Vec<String>,
+}
+
+/// Arguments of `packages`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Packages {
+    /// List all packages, whether they fit this machine and whether they are installed.
+    List,
+    /// Install packages by name.
+    Install {
+        /// The packages; those that fit this machine when none is named.
+        #[arg(value_name = "NAME")]
+        names: Vec<String>,
+        /// Take this wheel instead of fetching it; for one named package.
+        #[arg(long, value_name = "FILE")]
+        wheel: Option<PathBuf>,
+    },
+    /// Remove installed packages.
+    Remove {
+        /// The packages.
+        #[arg(value_name = "NAME", required = true)]
+        names: Vec<String>,
+    },
+    /// Compare every installed file with its pinned hash.
+    Verify {
+        /// The packages; all installed ones when none is named.
+        #[arg(value_name = "NAME")]
+        names: Vec<String>,
+    },
+}
+
+/// Arguments of `models`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ModelsCommand {
+    /// List the catalogue and the models measured so far.
+    List,
+    /// Remember models of your own.
+    Add {
+        /// The model files.
+        #[arg(value_name = "FILE", required = true)]
+        files: Vec<String>,
+    },
+    /// Fetch models of the catalogue.
+    Fetch {
+        /// The models; all of the catalogue when none is named.
+        #[arg(value_name = "NAME")]
+        names: Vec<String>,
+    },
+    /// Show parameters, bytes, operators and the work of one call.
+    Inspect {
+        /// A model file or name.
+        #[arg(value_name = "MODEL")]
+        model: String,
+        #[command(flatten)]
+        shape: Shape,
+    },
+    /// Write synthetic models.
+    Generate {
+        /// Names such as mlp-256w-4l, conv-96c-4l, attn-256d-2l; the published ladder when none is named.
+        #[arg(value_name = "NAME")]
+        names: Vec<String>,
+        /// The folder to write to; the home's when absent.
+        #[arg(long, value_name = "DIR")]
+        to: Option<PathBuf>,
+    },
+}
+
+/// How free dimensions are bound.
+#[derive(Debug, Args)]
+pub(crate) struct Shape {
+    /// Shapes of inputs, such as x:1,3,224,224; repeatable.
+    #[arg(long, value_name = "NAME:SIZES")]
+    pub(crate) shape: Vec<String>,
+}
+
+/// Output formats of `bench`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    Table,
+    Json,
+    Csv,
+    Md,
+}
+
+/// Arguments of `bench`.
+#[derive(Debug, Args)]
+pub(crate) struct Bench {
+    /// A model file or name; repeatable.
+    #[arg(short, long = "model", value_name = "MODEL", required = true)]
+    pub(crate) models: Vec<String>,
+    /// auto, cpu, gpu, npu or target keys, separated by commas.
+    #[arg(short, long, value_name = "DEVICE", value_delimiter = ',', default_value = "auto")]
+    pub(crate) device: Vec<String>,
+    /// Batch sizes, separated by commas.
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    pub(crate) batch: Vec<u64>,
+    #[command(flatten)]
+    pub(crate) shape: Shape,
+    /// The workload: sustained.
+    #[arg(long, default_value = "sustained")]
+    pub(crate) workload: String,
+    /// Take exactly so many single-call samples; adaptive when absent.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) iterations: Option<u32>,
+    /// Least number of warm-up runs.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) warmup: u64,
+    /// Seconds for samples of one trial beyond the least number.
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) time: Option<f64>,
+    /// The format of the result.
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    pub(crate) output: Format,
+}
+
+/// Arguments that name a case and how it is to be decided.
+#[derive(Debug, Args)]
+pub(crate) struct CaseArguments {
+    /// A model file or name.
+    #[arg(short, long, value_name = "MODEL")]
+    pub(crate) model: String,
+    /// The batch size.
+    #[arg(long, value_name = "N")]
+    pub(crate) batch: Option<u64>,
+    #[command(flatten)]
+    pub(crate) shape: Shape,
+    /// The workload: `sustained`, `idle_loaded` or `cold_start`.
+    #[arg(long, value_name = "WORKLOAD")]
+    pub(crate) workload: Option<String>,
+    /// The goal: fastest.
+    #[arg(long, value_name = "GOAL")]
+    pub(crate) goal: Option<String>,
+    /// The accuracy class: exact, standard or relaxed.
+    #[arg(long, value_name = "CLASS")]
+    pub(crate) accuracy: Option<String>,
+}
+
+/// Arguments of `route`.
+#[derive(Debug, Args)]
+pub(crate) struct Route {
+    #[command(flatten)]
+    pub(crate) case: CaseArguments,
+    /// Measure all candidates now and show the regret.
+    #[arg(long)]
+    pub(crate) verify: bool,
+}
+
+/// Arguments of `run`.
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    pub(crate) case: CaseArguments,
+    /// This target and no other.
+    #[arg(short, long, value_name = "TARGET")]
+    pub(crate) device: Option<String>,
+    /// Inputs from a .npz, .npy or .json file; made from the seed when absent.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) input: Option<PathBuf>,
+    /// Write the outputs to this .npz, .npy or .json file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) write: Option<PathBuf>,
+}
+
+/// Arguments of `evaluate`.
+#[derive(Debug, Args)]
+pub(crate) struct Evaluate {
+    /// Models to evaluate: files or names; all measured cases when none is named.
+    #[arg(short, long = "model", value_name = "MODEL")]
+    pub(crate) models: Vec<String>,
+    /// Batch sizes of the named models, separated by commas.
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    pub(crate) batch: Vec<u64>,
+    /// Print the latest stored checks and measure nothing.
+    #[arg(long)]
+    pub(crate) stored: bool,
+}
+
+/// Arguments of `config`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Config {
+    /// Show every setting, its value and where the value came from.
+    Show,
+}

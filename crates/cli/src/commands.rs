@@ -1,0 +1,143 @@
+//! One module for each command; this one opens the router and hands over.
+
+mod bench;
+mod config;
+mod devices;
+mod doctor;
+mod evaluate;
+mod fit;
+mod models;
+mod packages;
+mod route;
+mod run;
+mod up;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use siliconroute::home::Home;
+use siliconroute::models::{Given, KnownModel};
+use siliconroute::run::Routing;
+use siliconroute::settings::{Settings, parse_accuracy, parse_goal, parse_workload};
+use siliconroute::{Error, Options, Router, array_file};
+use siliconroute_core::Case;
+
+use crate::arguments::{Arguments, CaseArguments, Command, Shape};
+use crate::output::Output;
+use crate::progress::Progress;
+
+/// What every command works with.
+pub(crate) struct Session<'o> {
+    pub(crate) router: Router,
+    pub(crate) output: &'o Output,
+}
+
+/// Runs the command that `arguments` name.
+pub(crate) fn run(
+    arguments: &Arguments,
+    output: &Output,
+    cancelled: &Arc<AtomicBool>,
+) -> Result<ExitCode, Error> {
+    if let Command::Completions { shell } = &arguments.command {
+        print_completions(*shell, output);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let home = match &arguments.global.home {
+        Some(home) if home.as_os_str().is_empty() => {
+            return Err(Error::Usage("the home folder must not be empty".to_owned()));
+        }
+        Some(home) => std::path::absolute(home).unwrap_or_else(|_no_folder| home.clone()),
+        None => Home::default_root()?,
+    };
+    let settings = Settings::resolve(&home, unicode_environment(), &arguments.global.settings())?;
+    if let Command::Config(command) = &arguments.command {
+        return Ok(config::run(command, &settings, output));
+    }
+    let options = Options { cancelled: Arc::clone(cancelled), ..Options::new(home, settings) };
+    let session = Session { router: Router::open(options)?, output };
+    match &arguments.command {
+        Command::Up(command) => up::run(&session, command),
+        Command::Devices => devices::run(&session),
+        Command::Packages(command) => packages::run(&session, command),
+        Command::Models(command) => models::run(&session, command),
+        Command::Bench(command) => bench::run(&session, command),
+        Command::Fit => fit::run(&session),
+        Command::Route(command) => route::run(&session, command),
+        Command::Run(command) => run::run(&session, command),
+        Command::Evaluate(command) => evaluate::run(&session, command),
+        Command::Doctor => doctor::run(&session),
+        Command::Config(_) | Command::Completions { .. } => Ok(ExitCode::SUCCESS),
+    }
+}
+
+impl<'o> Session<'o> {
+    pub(crate) fn progress(&self) -> Progress<'o> {
+        Progress::new(self.output)
+    }
+
+    /// Finds a model and binds its free dimensions.
+    pub(crate) fn case(
+        &self,
+        reference: &str,
+        batch: Option<u64>,
+        shape: &Shape,
+    ) -> Result<(KnownModel, Case), Error> {
+        let given = given(batch, shape)?;
+        let model = self.router.find_model(reference, &mut self.progress())?;
+        let case = self.router.models().case(&model, &given)?;
+        Ok((model, case))
+    }
+}
+
+/// Variables that are not Unicode cannot be settings.
+fn unicode_environment() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os().filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
+}
+
+/// What the arguments say about free dimensions.
+pub(crate) fn given(batch: Option<u64>, shape: &Shape) -> Result<Given, Error> {
+    if batch == Some(0) {
+        return Err(Error::Usage("batch 0 holds nothing to compute; the least batch is 1".to_owned()));
+    }
+    let shapes = shape
+        .shape
+        .iter()
+        .map(|text| array_file::parse_shape_argument(text).map_err(|error| Error::Usage(error.to_string())))
+        .collect::<Result<_, _>>()?;
+    Ok(Given { batch, shapes })
+}
+
+/// How the arguments want a case decided.
+pub(crate) fn routing(arguments: &CaseArguments) -> Result<Routing, Error> {
+    let refuse = |what: &str, text: &str, names: &str| {
+        Error::Usage(format!("unknown {what} `{text}`; it must be {names}"))
+    };
+    let workload = arguments.workload.as_deref().map(|text| {
+        parse_workload(text).ok_or_else(|| refuse("workload", text, "sustained, idle_loaded or cold_start"))
+    });
+    let goal =
+        arguments.goal.as_deref().map(|text| parse_goal(text).ok_or_else(|| refuse("goal", text, "fastest")));
+    let accuracy = arguments.accuracy.as_deref().map(|text| {
+        parse_accuracy(text).ok_or_else(|| refuse("accuracy class", text, "exact, standard or relaxed"))
+    });
+    Ok(Routing {
+        target: None,
+        workload: workload.transpose()?,
+        goal: goal.transpose()?,
+        accuracy: accuracy.transpose()?,
+    })
+}
+
+/// Where a path that a user named lies, for messages.
+pub(crate) fn absolute(path: &std::path::Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_no_folder| path.to_owned())
+}
+
+fn print_completions(shell: clap_complete::Shell, output: &Output) {
+    use clap::CommandFactory as _;
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "siliconroute", &mut script);
+    output.line(String::from_utf8_lossy(&script).trim_end());
+}

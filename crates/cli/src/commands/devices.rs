@@ -1,0 +1,70 @@
+//! `devices`: chips and targets of this machine.
+
+use std::process::ExitCode;
+
+use comfy_table::Cell;
+use serde_json::json;
+use siliconroute::Error;
+use siliconroute_core::Reading;
+
+use super::Session;
+use crate::output::table;
+
+pub(super) fn run(session: &Session<'_>) -> Result<ExitCode, Error> {
+    let targets = session.router.targets(&mut session.progress())?;
+    let machine = session.router.machine();
+    let output = session.output;
+    if output.json {
+        let found: Vec<_> = targets
+            .discovery
+            .found
+            .iter()
+            .map(|found| {
+                json!({
+                    "key": found.target.key,
+                    "provider": found.target.provider,
+                    "provider_version": found.target.provider_version,
+                    "chip": found.target.chip,
+                    "options": found.target.options,
+                    "device": found.device,
+                    "proven_error": found.proven_error,
+                    "available": found.unavailable.is_none(),
+                    "reason": found.unavailable,
+                })
+            })
+            .collect();
+        output.document(&json!({
+            "schema": "siliconroute.devices/1",
+            "hardware_id": machine.hardware_id,
+            "host": machine.host,
+            "chips": machine.chips,
+            "targets": found,
+        }));
+        return Ok(ExitCode::SUCCESS);
+    }
+    output.line(format!("{} ({})", machine.hardware_id, machine.host.cpu_name));
+    let mut chips = table(&["chip", "name", "vendor", "driver"]);
+    for finding in &machine.chips {
+        match &finding.chip {
+            Reading::Available(chip) => {
+                let driver = chip.driver.as_deref().unwrap_or("–");
+                chips.add_row([chip.key.as_str(), &chip.name, &chip.vendor, driver]);
+            }
+            Reading::Unavailable(reason) => {
+                chips.add_row([&finding.kind.to_string(), &format!("none: {reason}"), "–", "–"]);
+            }
+        }
+    }
+    output.line(chips);
+    let mut listed = table(&["target", "provider", "available"]);
+    for found in &targets.discovery.found {
+        let provider = format!("{} {}", found.target.provider, found.target.provider_version);
+        let state = match &found.unavailable {
+            None => "yes".to_owned(),
+            Some(reason) => format!("no: {reason}"),
+        };
+        listed.add_row([Cell::new(&found.target.key), Cell::new(provider), Cell::new(state)]);
+    }
+    output.line(listed);
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,132 @@
+//! `evaluate`: decisions beside the truth and beside baselines.
+
+use std::process::ExitCode;
+
+use comfy_table::Cell;
+use siliconroute::Error;
+use siliconroute::evaluation::{CheckedDecision, Evaluation, Question};
+use siliconroute::run::Routing;
+use siliconroute_core::regret::Score;
+
+use super::{Session, given};
+use crate::arguments::{Evaluate, Shape};
+use crate::output::{Output, milliseconds, optional, table};
+
+pub(super) fn run(session: &Session<'_>, arguments: &Evaluate) -> Result<ExitCode, Error> {
+    let mut progress = session.progress();
+    let targets = session.router.targets(&mut progress)?;
+    let learned = session.router.learn(&targets)?;
+    let questions = if arguments.models.is_empty() {
+        session.router.measured_questions(&learned)?
+    } else {
+        named_questions(session, arguments)?
+    };
+    let decisions = if arguments.stored {
+        session.router.stored_checks(&questions, &targets)?.into_iter().flatten().collect()
+    } else {
+        session.router.check(&questions, &targets, &learned, &Routing::default(), &mut progress)?
+    };
+    let evaluation = Evaluation::of(decisions);
+    if session.output.json {
+        session.output.document(&evaluation);
+    } else {
+        print_evaluation(session.output, &evaluation);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn named_questions(session: &Session<'_>, arguments: &Evaluate) -> Result<Vec<Question>, Error> {
+    let batches: Vec<Option<u64>> = match arguments.batch.as_slice() {
+        [] => vec![None],
+        batches => batches.iter().copied().map(Some).collect(),
+    };
+    let no_shape = Shape { shape: Vec::new() };
+    let mut questions = Vec::new();
+    for reference in &arguments.models {
+        let model = session.router.find_model(reference, &mut session.progress())?;
+        for &batch in &batches {
+            let case = session.router.models().case(&model, &given(batch, &no_shape)?)?;
+            questions.push(Question { model: model.clone(), case });
+        }
+    }
+    Ok(questions)
+}
+
+/// Prints the decisions, then how each strategy did on them.
+pub(super) fn print_evaluation(output: &Output, evaluation: &Evaluation) {
+    let mut decisions = table(&[
+        "model",
+        "#batch",
+        "known",
+        "chosen",
+        "#predicted",
+        "#actual",
+        "best",
+        "#best time",
+        "#regret",
+    ]);
+    for decision in &evaluation.decisions {
+        decisions.add_row(decision_row(decision));
+    }
+    output.line(decisions);
+    let mut strategies =
+        table(&["strategy", "#best or tied", "#accuracy", "#within 2 %", "#mean regret", "#p90", "#largest"]);
+    for (name, score) in &evaluation.strategies {
+        strategies.add_row(score_row(name, score));
+    }
+    for (knowledge, score) in &evaluation.router_by_knowledge {
+        if score.total > 0 {
+            strategies.add_row(score_row(&format!("router, {knowledge} before"), score));
+        }
+    }
+    output.line(strategies);
+    let fitted = &evaluation.prediction_fitted;
+    if let (Some(median), Some(coverage)) = (fitted.median_ape_pct, fitted.interval_coverage_pct) {
+        output.line(format!(
+            "hardware models: median error {median:.1} % over {} predictions, {coverage:.0} % of the truths inside the 95 % interval",
+            fitted.total
+        ));
+    }
+}
+
+fn decision_row(decision: &CheckedDecision) -> Vec<Cell> {
+    let time_of = |key: Option<&siliconroute_core::TargetKey>,
+                   times: &std::collections::BTreeMap<siliconroute_core::TargetKey, f64>| {
+        optional(key.and_then(|key| times.get(key)).copied(), milliseconds)
+    };
+    let regret = match decision.regret_pct {
+        None => "–".to_owned(),
+        Some(regret) if decision.tie => format!("{regret:.1} % (tie)"),
+        Some(regret) => format!("{regret:.1} %"),
+    };
+    let name = |key: Option<&siliconroute_core::TargetKey>| optional(key, ToString::to_string);
+    vec![
+        Cell::new(&decision.model),
+        Cell::new(decision.batch),
+        Cell::new(if decision.profiled { "measured" } else { "predicted" }),
+        name(decision.chosen.as_ref()),
+        time_of(decision.chosen.as_ref(), &decision.predicted_ms),
+        time_of(decision.chosen.as_ref(), &decision.times_ms),
+        name(decision.best.as_ref()),
+        time_of(decision.best.as_ref(), &decision.times_ms),
+        Cell::new(regret),
+    ]
+}
+
+fn score_row(name: &str, score: &Score) -> Vec<Cell> {
+    let percent = |value: Option<f64>| optional(value, |value| format!("{value:.1} %"));
+    let wins = if score.total == 0 {
+        "not applicable".to_owned()
+    } else {
+        format!("{} of {}", score.wins, score.total)
+    };
+    vec![
+        Cell::new(name),
+        Cell::new(wins),
+        percent(score.accuracy_pct),
+        percent(score.within_2_pct),
+        percent(score.mean_regret_pct),
+        percent(score.p90_regret_pct),
+        percent(score.max_regret_pct),
+    ]
+}

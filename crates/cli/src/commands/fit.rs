@@ -1,0 +1,83 @@
+//! `fit`: the hardware models of this machine's targets.
+
+use std::process::ExitCode;
+
+use serde_json::json;
+use siliconroute::Error;
+use siliconroute_core::Workload;
+use siliconroute_core::form::{Form, FormError, ParameterStatus, PhysicalParameter};
+
+use super::Session;
+use crate::output::table;
+
+pub(super) fn run(session: &Session<'_>) -> Result<ExitCode, Error> {
+    let targets = session.router.targets(&mut session.progress())?;
+    let learned = session.router.learn(&targets)?;
+    let output = session.output;
+    let mut fits = Vec::new();
+    for entry in learned.knowledge.targets() {
+        for workload in Workload::ALL {
+            if let Some(fit) = &entry.fits[workload.index()] {
+                fits.push((&entry.target.key, workload, fit));
+            }
+        }
+    }
+    if output.json {
+        let fitted: Vec<_> = fits
+            .iter()
+            .map(|(target, workload, fit)| json!({"target": target, "workload": workload, "fit": fit}))
+            .collect();
+        let unfitted: Vec<_> = learned
+            .unfitted
+            .iter()
+            .map(|((target, workload), reason)| json!({"target": target, "workload": workload, "reason": reason}))
+            .collect();
+        output.document(&json!({"schema": "siliconroute.fits/1", "fits": fitted, "unfitted": unfitted}));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut errors = table(&["target", "workload", "form", "#rows", "#F1", "#F2", "#F3", "#F4"]);
+    let mut parameters = table(&["target", "workload", "parameter", "#value", "#95 % interval", "status"]);
+    for (target, workload, fit) in &fits {
+        let error = |form: Form| match fit.errors.get(&form) {
+            Some(FormError::MapePct(error)) => format!("{error:.1} %"),
+            Some(FormError::Failed(_)) | None => "–".to_owned(),
+        };
+        let mut row =
+            vec![target.to_string(), workload.to_string(), fit.form.to_string(), fit.rows.to_string()];
+        row.extend(Form::ALL.map(error));
+        errors.add_row(row);
+        for parameter in &fit.parameters {
+            parameters.add_row(parameter_row(target.as_str(), *workload, parameter));
+        }
+    }
+    output.line("leave-one-out error of each form (mean absolute percentage error); the least one is taken");
+    output.line(errors);
+    output.line(parameters);
+    if fits.is_empty() {
+        output.message("nothing is fitted yet: run `siliconroute up --once` first");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn parameter_row(target: &str, workload: Workload, parameter: &PhysicalParameter) -> [String; 6] {
+    let dash = || "–".to_owned();
+    let status = match parameter.status {
+        ParameterStatus::Reliable => "reliable",
+        ParameterStatus::NotReliable => "not reliable",
+        ParameterStatus::NotSeparable => "not separable",
+    };
+    [
+        target.to_owned(),
+        workload.to_string(),
+        parameter.name.clone(),
+        parameter.value.map_or_else(dash, significant),
+        parameter.interval.map_or_else(dash, |i| format!("{} – {}", significant(i.low), significant(i.high))),
+        status.to_owned(),
+    ]
+}
+
+/// Three significant digits.
+fn significant(value: f64) -> String {
+    let digits = (2.0 - value.abs().max(1e-12).log10().floor()).clamp(0.0, 9.0) as usize;
+    format!("{value:.digits$}")
+}

@@ -1,0 +1,99 @@
+//! `route`: where a model should run, and why.
+
+use std::process::ExitCode;
+
+use comfy_table::Cell;
+use serde_json::json;
+use siliconroute::Error;
+use siliconroute::evaluation::Question;
+use siliconroute::run::no_target;
+use siliconroute_core::decide::{Context, Decision, decide};
+use siliconroute_core::knowledge::Knowledge;
+
+use super::Session;
+use crate::arguments::Route;
+use crate::output::{milliseconds, table};
+
+pub(super) fn run(session: &Session<'_>, arguments: &Route) -> Result<ExitCode, Error> {
+    let routing = super::routing(&arguments.case)?;
+    let (model, case) = session.case(&arguments.case.model, arguments.case.batch, &arguments.case.shape)?;
+    let mut progress = session.progress();
+    let targets = session.router.targets(&mut progress)?;
+    let learned = session.router.learn(&targets)?;
+    let query = session.router.query(&case, &routing);
+    let decision = decide(&learned.knowledge, &query, &Context::default());
+    if decision.chosen.is_none() {
+        return Err(no_target(&case, &decision, &learned));
+    }
+    let check = if arguments.verify {
+        let question = Question { model, case: case.clone() };
+        session.router.check(&[question], &targets, &learned, &routing, &mut progress)?.pop()
+    } else {
+        None
+    };
+    let output = session.output;
+    let sentence = decision.sentence(&learned.knowledge);
+    if output.json {
+        output.document(&json!({
+            "schema": "siliconroute.decision/1",
+            "model": case.model_name, "case_id": case.id, "bindings": case.bindings,
+            "workload": query.workload, "goal": query.goal, "accuracy": query.accuracy,
+            "chosen": decision.chosen.map(|target| &learned.knowledge.target(target).key),
+            "tie": decision.is_tie(),
+            "reason": sentence,
+            "candidates": candidates(&decision, &learned.knowledge),
+            "verification": check,
+        }));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut listed = table(&["target", "#predicted", "#95 % interval", "source", "excluded because"]);
+    for candidate in &decision.candidates {
+        let key = Cell::new(&learned.knowledge.target(candidate.target).key);
+        match candidate.outlook {
+            Ok(p) => listed.add_row(vec![
+                key,
+                Cell::new(milliseconds(p.time_ns / 1e6)),
+                Cell::new(format!(
+                    "{} – {}",
+                    milliseconds(p.interval.low / 1e6),
+                    milliseconds(p.interval.high / 1e6)
+                )),
+                Cell::new(p.source.name()),
+                Cell::new(""),
+            ]),
+            Err(exclusion) => listed.add_row(vec![
+                key,
+                Cell::new("–"),
+                Cell::new("–"),
+                Cell::new("–"),
+                Cell::new(exclusion.sentence()),
+            ]),
+        };
+    }
+    output.line(listed);
+    output.line(format!("{}: {sentence}", case.label()));
+    if let Some(check) = check {
+        let best = check.best.as_ref().map_or_else(|| "unknown".to_owned(), ToString::to_string);
+        let regret = check.regret_pct.map_or_else(|| "unknown".to_owned(), |regret| format!("{regret:.1} %"));
+        let tie = if check.tie { " (not separable)" } else { "" };
+        output.line(format!("verified: the best is {best}, regret {regret}{tie}"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn candidates(decision: &Decision<'_>, knowledge: &Knowledge) -> Vec<serde_json::Value> {
+    decision
+        .candidates
+        .iter()
+        .map(|candidate| {
+            let target = &knowledge.target(candidate.target).key;
+            match candidate.outlook {
+                Ok(p) => json!({
+                    "target": target, "predicted_ms": p.time_ns / 1e6,
+                    "interval_ms": [p.interval.low / 1e6, p.interval.high / 1e6], "source": p.source.name(),
+                }),
+                Err(exclusion) => json!({"target": target, "excluded": exclusion.sentence()}),
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,41 @@
+//! `up`: the main job.
+
+use std::process::ExitCode;
+
+use siliconroute::Error;
+use siliconroute::up::{UpPlan, UpReport};
+
+use super::Session;
+use super::evaluate::print_evaluation;
+use crate::arguments::Up;
+
+pub(super) fn run(session: &Session<'_>, arguments: &Up) -> Result<ExitCode, Error> {
+    let plan = UpPlan { models: arguments.models.clone() };
+    let report = session.router.up(&plan, &mut session.progress())?;
+    print(session, &report);
+    if !arguments.once && !session.output.json {
+        session.output.message("the server and its dashboard are not part of this version; `up` ends here");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(session: &Session<'_>, report: &UpReport) {
+    let output = session.output;
+    if output.json {
+        output.document(report);
+        return;
+    }
+    print_evaluation(output, &report.evaluation);
+    let targets: Vec<&str> = report.targets.iter().map(siliconroute_core::TargetKey::as_str).collect();
+    output.line(format!("targets: {}", targets.join(", ")));
+    if report.measured_trials == 0 {
+        output.line("everything was known: nothing was measured by this start");
+    } else {
+        output.line(format!("{} trials were measured by this start", report.measured_trials));
+    }
+    if output.quiet {
+        for notice in &report.notices {
+            output.message(format!("note: {notice}"));
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The `siliconroute` command: reads arguments, calls the library, prints.
+//!
+//! Invariant: results go to standard output and everything else to standard error; the exit code
+//! follows from the kind of error and nothing else.
+
+mod arguments;
+mod commands;
+mod output;
+mod progress;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::Parser as _;
+use siliconroute::machine::describe_error;
+use siliconroute::router::WORKER_ARGUMENT;
+use siliconroute::{Error, ErrorKind};
+
+use arguments::Arguments;
+use output::Output;
+
+fn main() -> ExitCode {
+    if std::env::args_os().skip(1).eq([WORKER_ARGUMENT]) {
+        return match siliconroute::worker::run_worker() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                Output::new(false, false).message(format!("worker: {}", describe_error(&error)));
+                ExitCode::FAILURE
+            }
+        };
+    }
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let code = if error.use_stderr() { ErrorKind::Usage.exit_code() } else { 0 };
+            // Nothing is left to say when even this cannot be written.
+            return if error.print().is_ok() { ExitCode::from(code) } else { ExitCode::FAILURE };
+        }
+    };
+    start_logging(arguments.global.verbose);
+    let cancelled = Arc::new(AtomicBool::new(false));
+    listen_for_interrupts(&cancelled);
+    let output = Output::new(arguments.global.json, arguments.global.quiet);
+    match commands::run(&arguments, &output, &cancelled) {
+        Ok(code) => code,
+        Err(error) => {
+            output.error(&error);
+            ExitCode::from(error.kind().exit_code())
+        }
+    }
+}
+
+fn start_logging(verbosity: u8) {
+    let level = match verbosity {
+        0 => "warn",
+        1 => "info,worker=debug",
+        _ => "debug",
+    };
+    let filter = tracing_subscriber::EnvFilter::new(level);
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().init();
+}
+
+/// The first interrupt asks for an orderly stop, the second one ends the program at once.
+fn listen_for_interrupts(cancelled: &Arc<AtomicBool>) {
+    let cancelled = Arc::clone(cancelled);
+    let handler = move || {
+        if cancelled.swap(true, Ordering::Relaxed) {
+            end_now();
+        }
+    };
+    if let Err(error) = ctrlc::set_handler(handler) {
+        tracing::warn!("interrupts end the program at once: {error}");
+    }
+}
+
+#[expect(clippy::disallowed_methods, clippy::exit, reason = "the user asked twice; what is stored is whole")]
+fn end_now() {
+    std::process::exit(i32::from(Error::Interrupted.kind().exit_code()));
+}
