@@ -27,26 +27,29 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 }
 
+/// Where the help lists the flags that every command takes.
+const GLOBAL: &str = "Global options";
+
 /// Flags that every command takes.
 #[derive(Debug, Args)]
 pub(crate) struct Global {
     /// Print one JSON document on standard output, and nothing else there.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) json: bool,
     /// The home folder: store, packages, models, settings.
-    #[arg(long, global = true, env = "SILICONROUTE_HOME", value_name = "DIR")]
+    #[arg(long, global = true, help_heading = GLOBAL, env = "SILICONROUTE_HOME", hide_env_values = true, value_name = "DIR")]
     pub(crate) home: Option<PathBuf>,
     /// Show no progress.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) quiet: bool,
     /// Show more of what happens; twice for everything.
-    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    #[arg(short, long, global = true, help_heading = GLOBAL, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
     /// Fetch nothing.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) offline: bool,
     /// Seed of input values and of the order of trials.
-    #[arg(long, global = true, value_name = "N")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "N")]
     pub(crate) seed: Option<u64>,
 }
 
@@ -259,9 +262,9 @@ pub(crate) struct Route {
 pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) case: CaseArguments,
-    /// This target and no other.
-    #[arg(short, long, value_name = "TARGET")]
-    pub(crate) device: Option<String>,
+    /// auto, cpu, gpu, npu or one target key.
+    #[arg(short, long, value_name = "DEVICE", default_value = "auto")]
+    pub(crate) device: String,
     /// Inputs from a .npz, .npy or .json file; made from the seed when absent.
     #[arg(long, value_name = "FILE")]
     pub(crate) input: Option<PathBuf>,

@@ -22,7 +22,7 @@ use siliconroute::models::{Given, KnownModel};
 use siliconroute::run::Routing;
 use siliconroute::settings::{Settings, parse_accuracy, parse_goal, parse_workload};
 use siliconroute::{Error, Options, Router, array_file};
-use siliconroute_core::Case;
+use siliconroute_core::{Case, ChipKind};
 
 use crate::arguments::{Arguments, CaseArguments, Command, Shape};
 use crate::output::Output;
@@ -124,10 +124,16 @@ pub(crate) fn routing(arguments: &CaseArguments) -> Result<Routing, Error> {
     });
     Ok(Routing {
         target: None,
+        chip_kind: None,
         workload: workload.transpose()?,
         goal: goal.transpose()?,
         accuracy: accuracy.transpose()?,
     })
+}
+
+/// The kind of chip that a word of `--device` means; `None` for `auto` and for target keys.
+pub(crate) fn chip_kind(word: &str) -> Option<ChipKind> {
+    [ChipKind::Cpu, ChipKind::Gpu, ChipKind::Npu].into_iter().find(|kind| kind.to_string() == word)
 }
 
 /// Where a path that a user named lies, for messages.

@@ -34,8 +34,11 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => {
             let code = if error.use_stderr() { ErrorKind::Usage.exit_code() } else { 0 };
-            // Nothing is left to say when even this cannot be written.
-            return if error.print().is_ok() { ExitCode::from(code) } else { ExitCode::FAILURE };
+            return match error.print() {
+                // Nothing is left to say when even this cannot be written.
+                Err(lost) if lost.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
+                _ => ExitCode::from(code),
+            };
         }
     };
     start_logging(arguments.global.verbose);
@@ -43,7 +46,13 @@ fn main() -> ExitCode {
     listen_for_interrupts(&cancelled);
     let output = Output::new(arguments.global.json, arguments.global.quiet);
     match commands::run(&arguments, &output, &cancelled) {
-        Ok(code) => code,
+        Ok(code) => match output.lost() {
+            None => code,
+            Some(error) => {
+                output.message(format!("error: cannot write the result to standard output: {error}"));
+                ExitCode::FAILURE
+            }
+        },
         Err(error) => {
             output.error(&error);
             ExitCode::from(error.kind().exit_code())

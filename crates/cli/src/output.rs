@@ -1,7 +1,9 @@
 //! What is printed: tables for people, one JSON document for programs, errors with their hints.
 //!
-//! Invariant: a reader that closes the pipe ends the output, not the program with a panic.
+//! Invariant: a reader that closes the pipe ends the output, not the program with a panic; a result that
+//! cannot be written for any other reason is never passed over.
 
+use std::cell::OnceCell;
 use std::fmt::Display;
 use std::io::{self, Write};
 
@@ -16,17 +18,28 @@ use siliconroute::machine::describe_error;
 pub(crate) struct Output {
     pub(crate) json: bool,
     pub(crate) quiet: bool,
+    lost: OnceCell<io::Error>,
 }
 
 impl Output {
     pub(crate) fn new(json: bool, quiet: bool) -> Self {
-        Self { json, quiet }
+        Self { json, quiet, lost: OnceCell::new() }
     }
 
     /// Prints a line of the result.
     pub(crate) fn line(&self, text: impl Display) {
         let mut out = io::stdout().lock();
-        ignore_closed(writeln!(out, "{text}"));
+        if let Err(error) = writeln!(out, "{text}").and_then(|()| out.flush())
+            && error.kind() != io::ErrorKind::BrokenPipe
+        {
+            // The first failure says why; those that follow from it add nothing.
+            let _first = self.lost.get_or_init(|| error);
+        }
+    }
+
+    /// Why a part of the result could not be written, as on a full disk.
+    pub(crate) fn lost(&self) -> Option<&io::Error> {
+        self.lost.get()
     }
 
     /// Prints the one JSON document of the result.
@@ -40,7 +53,10 @@ impl Output {
     /// Tells the user something beside the result.
     pub(crate) fn message(&self, text: impl Display) {
         let mut err = io::stderr().lock();
-        ignore_closed(writeln!(err, "{text}"));
+        // Where even messages cannot be written, there is nobody to tell.
+        if let Err(error) = writeln!(err, "{text}") {
+            tracing::debug!("a message is lost: {error}");
+        }
     }
 
     /// Tells what went wrong, why, and what to do.
@@ -49,15 +65,6 @@ impl Output {
         if let Some(hint) = error.hint() {
             self.message(format!("hint: {hint}"));
         }
-    }
-}
-
-/// A reader that has gone wants no more output; there is nobody to tell of any other failure.
-fn ignore_closed(result: io::Result<()>) {
-    if let Err(error) = result
-        && error.kind() != io::ErrorKind::BrokenPipe
-    {
-        tracing::debug!("output is lost: {error}");
     }
 }
 
@@ -79,6 +86,19 @@ pub(crate) fn table(columns: &[&str]) -> Table {
 /// A cell of an optional value; absence shows as a dash.
 pub(crate) fn optional<T>(value: Option<T>, show: impl Fn(T) -> String) -> Cell {
     Cell::new(value.map_or_else(|| "–".to_owned(), show))
+}
+
+/// A long text cut in the middle: errors of engines begin with what failed and end with why.
+pub(crate) fn brief(text: &str) -> String {
+    const HEAD: usize = 40;
+    const TAIL: usize = 100;
+    let characters: Vec<char> = text.chars().collect();
+    if characters.len() <= HEAD + TAIL + 3 {
+        return text.to_owned();
+    }
+    let head: String = characters[..HEAD].iter().collect();
+    let tail: String = characters[characters.len() - TAIL..].iter().collect();
+    format!("{} … {}", head.trim_end(), tail.trim_start())
 }
 
 /// Milliseconds with a fitting unit.

@@ -198,7 +198,8 @@ impl Decision<'_> {
 
 /// Writes a duration with three significant digits and a fitting unit.
 pub fn format_duration_ns(ns: f64) -> String {
-    let (value, unit) = match ns {
+    // Rounded first, so that 999.6 µs becomes 1.00 ms and not 1000 µs.
+    let (value, unit) = match three_digits(ns) {
         _ if !ns.is_finite() => return "unknown".to_owned(),
         ns if ns < 1e3 => (ns, "ns"),
         ns if ns < 1e6 => (ns / 1e3, "µs"),
@@ -212,3 +213,15 @@ pub fn format_duration_ns(ns: f64) -> String {
     };
     format!("{value:.decimals$} {unit}")
 }
+
+/// Rounds to three significant digits; 0, NaN and infinities stay.
+fn three_digits(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return value;
+    }
+    let step = 10_f64.powi(value.abs().log10().floor() as i32 - 2);
+    (value / step).round() * step
+}
+
+#[cfg(test)]
+mod tests;

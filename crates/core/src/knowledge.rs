@@ -286,3 +286,6 @@ impl Exclusion {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

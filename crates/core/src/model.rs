@@ -221,12 +221,23 @@ impl Case {
         Self { id: CaseId::derive(model, &bindings.to_string()), model, model_name, bindings, facts }
     }
 
-    /// The name with its bindings, as shown to users: `mlp-256w-4l [batch=8]`.
+    /// The name with what sets the case apart, as shown to users: `bert [batch=1,seq=128]`.
+    ///
+    /// Where the names of the dimensions are long, the shape of the first input stands for them.
     pub fn label(&self) -> String {
-        if self.bindings.0.is_empty() {
-            self.model_name.clone()
-        } else {
-            format!("{} [{}]", self.model_name, self.bindings)
+        let bindings = self.bindings.to_string();
+        if bindings.is_empty() {
+            return self.model_name.clone();
+        }
+        match self.facts.inputs.first() {
+            Some(input) if bindings.len() > MOST_LABEL_CHARACTERS => {
+                let sizes: Vec<String> = input.shape.iter().map(ToString::to_string).collect();
+                format!("{} [{}]", self.model_name, sizes.join("×"))
+            }
+            _ => format!("{} [{bindings}]", self.model_name),
         }
     }
 }
+
+/// Bindings longer than this are shown as a shape.
+const MOST_LABEL_CHARACTERS: usize = 24;

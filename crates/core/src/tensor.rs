@@ -187,8 +187,8 @@ impl TensorData {
         Some(match self {
             Self::Float32(v) => v.iter().map(|&x| f64::from(x)).collect(),
             Self::Float64(v) => v.clone(),
-            Self::Float16(v) => v.iter().map(|&x| f16_bits_to_f64(x)).collect(),
-            Self::Bfloat16(v) => v.iter().map(|&x| f64::from(f32::from_bits(u32::from(x) << 16))).collect(),
+            Self::Float16(v) => v.iter().map(|&x| half::f16::from_bits(x).to_f64()).collect(),
+            Self::Bfloat16(v) => v.iter().map(|&x| half::bf16::from_bits(x).to_f64()).collect(),
             Self::Int8(v) => v.iter().map(|&x| f64::from(x)).collect(),
             Self::Int16(v) => v.iter().map(|&x| f64::from(x)).collect(),
             Self::Int32(v) => v.iter().map(|&x| f64::from(x)).collect(),
@@ -271,19 +271,6 @@ pub fn element_count(shape: &[usize]) -> Option<usize> {
     shape.iter().try_fold(1_usize, |product, &size| product.checked_mul(size))
 }
 
-/// Widens an IEEE 754 half float, subnormals, infinities and NaN included.
-fn f16_bits_to_f64(bits: u16) -> f64 {
-    let sign = if bits >> 15 == 1 { -1.0 } else { 1.0 };
-    let exponent = i32::from((bits >> 10) & 0x1f);
-    let fraction = f64::from(bits & 0x3ff);
-    match exponent {
-        0 => sign * fraction * 2_f64.powi(-24),
-        31 if fraction == 0.0 => sign * f64::INFINITY,
-        31 => f64::NAN,
-        _ => sign * (1.0 + fraction / 1024.0) * 2_f64.powi(exponent - 15),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -298,10 +285,8 @@ mod tests {
 
     #[test]
     fn widens_half_floats() {
-        for (bits, value) in [(0x3c00, 1.0), (0xc000, -2.0), (0x0001, 2_f64.powi(-24)), (0x7bff, 65504.0)] {
-            assert!((f16_bits_to_f64(bits) - value).abs() < 1e-12, "{bits:x}");
-        }
-        assert!(f16_bits_to_f64(0x7c00).is_infinite());
-        assert!(f16_bits_to_f64(0x7e00).is_nan());
+        let halves = TensorData::Float16(vec![0x3c00, 0xc000, 0x0001, 0x7bff]);
+        assert_eq!(halves.to_f64(), Some(vec![1.0, -2.0, 2_f64.powi(-24), 65504.0]));
+        assert_eq!(TensorData::Bfloat16(vec![0x3f80, 0xc000]).to_f64(), Some(vec![1.0, -2.0]));
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use siliconroute_core::model::Bindings;
 use siliconroute_core::tensor::{Dimension, ElementType, NamedTensor, TensorSpec};
-use siliconroute_core::trial::Placement;
+use siliconroute_core::trial::{Failure, Placement};
 use siliconroute_core::{Reading, Target, TargetKey};
 
 /// A target that an engine knows of: usable, or with the reason why not.
@@ -59,6 +59,9 @@ pub enum RunError {
     /// The engine failed.
     #[error("{0}")]
     Refused(String),
+    /// The worker that the session lives in failed.
+    #[error(transparent)]
+    Worker(#[from] Failure),
 }
 
 /// An input that does not fit the model.

@@ -96,8 +96,12 @@ fn typed_numbers(tensor: &TensorProto) -> Vec<f64> {
         DataType::FLOAT => tensor.float_data.iter().map(|&x| f64::from(x)).collect(),
         DataType::DOUBLE => tensor.double_data.clone(),
         DataType::INT64 => tensor.int64_data.iter().map(|&x| x as f64).collect(),
-        DataType::FLOAT16 => tensor.int32_data.iter().map(|&x| half_to_f64(x as u16)).collect(),
-        DataType::BFLOAT16 => tensor.int32_data.iter().map(|&x| brain_to_f64(x as u16)).collect(),
+        DataType::FLOAT16 => {
+            tensor.int32_data.iter().map(|&x| half::f16::from_bits(x as u16).to_f64()).collect()
+        }
+        DataType::BFLOAT16 => {
+            tensor.int32_data.iter().map(|&x| half::bf16::from_bits(x as u16).to_f64()).collect()
+        }
         _ if !tensor.uint64_data.is_empty() => tensor.uint64_data.iter().map(|&x| x as f64).collect(),
         _ => tensor.int32_data.iter().map(|&x| f64::from(x)).collect(),
     }
@@ -115,27 +119,11 @@ fn raw_numbers(raw: &Bytes, data_type: DataType) -> Option<Vec<f64>> {
         5 => each(raw, |b| f64::from(i16::from_le_bytes(b))),
         6 => each(raw, |b| f64::from(i32::from_le_bytes(b))),
         7 => each(raw, |b| i64::from_le_bytes(b) as f64),
-        10 => each(raw, |b| half_to_f64(u16::from_le_bytes(b))),
+        10 => each(raw, |b| half::f16::from_le_bytes(b).to_f64()),
         11 => each(raw, f64::from_le_bytes),
         12 => each(raw, |b| f64::from(u32::from_le_bytes(b))),
         13 => each(raw, |b| u64::from_le_bytes(b) as f64),
-        16 => each(raw, |b| brain_to_f64(u16::from_le_bytes(b))),
+        16 => each(raw, |b| half::bf16::from_le_bytes(b).to_f64()),
         _ => return None,
     })
-}
-
-fn brain_to_f64(bits: u16) -> f64 {
-    f64::from(f32::from_bits(u32::from(bits) << 16))
-}
-
-fn half_to_f64(bits: u16) -> f64 {
-    let sign = if bits >> 15 == 1 { -1.0 } else { 1.0 };
-    let exponent = i32::from((bits >> 10) & 0x1f);
-    let fraction = f64::from(bits & 0x3ff);
-    match exponent {
-        0 => sign * fraction * 2_f64.powi(-24),
-        31 if fraction == 0.0 => sign * f64::INFINITY,
-        31 => f64::NAN,
-        _ => sign * (1.0 + fraction / 1024.0) * 2_f64.powi(exponent - 15),
-    }
 }

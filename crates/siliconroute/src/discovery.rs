@@ -29,6 +29,8 @@ pub struct Found {
     pub proven_error: Reading<f64>,
     /// Why the target cannot be used; `None` when it can.
     pub unavailable: Option<String>,
+    /// Whether the reason may pass by itself, since a worker died, hung or ran out of memory.
+    pub may_pass: bool,
 }
 
 impl Found {
@@ -120,6 +122,7 @@ pub fn discover_targets(
                 device: offer.device,
                 proven_error: Reading::unavailable("the probe did not run"),
                 unavailable: offer.unavailable,
+                may_pass: false,
             };
             if entry.unavailable.is_none() {
                 prove(&mut worker, launcher, &mut entry, probe, deadline);
@@ -146,7 +149,8 @@ fn prove(
         }
         Err(failure) => {
             entry.unavailable = Some(format!("the precision probe failed: {failure}"));
-            if failure.kind != FailureKind::Refused
+            entry.may_pass = may_pass(&failure);
+            if entry.may_pass
                 && let Ok(fresh) = WorkerClient::open(launcher, &entry.engine, deadline)
             {
                 *worker = fresh;
@@ -236,5 +240,13 @@ fn lost_engine(engine: &EngineToAsk, failure: &Failure) -> Found {
         device: std::collections::BTreeMap::new(),
         proven_error: Reading::unavailable("the engine did not start"),
         unavailable: Some(failure.to_string()),
+        may_pass: may_pass(failure),
+    }
+}
+
+fn may_pass(failure: &Failure) -> bool {
+    match failure.kind {
+        FailureKind::Crashed | FailureKind::TimedOut | FailureKind::MemoryExceeded => true,
+        FailureKind::Refused | FailureKind::FellBack => false,
     }
 }

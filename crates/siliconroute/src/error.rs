@@ -112,6 +112,8 @@ pub enum Error {
         case: String,
         /// What speaks against each target.
         reasons: String,
+        /// What the user can do about it.
+        advice: &'static str,
     },
     /// Every suitable target failed on an inference.
     #[error("{case} failed on every suitable target: {failures}")]
@@ -185,6 +187,9 @@ impl Error {
             | Self::UnknownPackage { .. }
             | Self::UnknownTarget { .. } => ErrorKind::Usage,
             Self::Model(error) => error.kind(),
+            Self::ArrayFile(error) if matches!(**error, ArrayFileError::Write { .. }) => {
+                ErrorKind::WorkFailed
+            }
             Self::Inputs(_) | Self::ArrayFile(_) => ErrorKind::Usage,
             Self::OpenStore(_) | Self::Store(_) => ErrorKind::Store,
             Self::Unfit(_) | Self::UnavailableTarget { .. } | Self::NoTarget { .. } | Self::Offline(_) => {
@@ -229,9 +234,7 @@ impl Error {
             Self::Offline(_) => {
                 Some("run without --offline, or hand over its wheel with --wheel FILE".to_owned())
             }
-            Self::NoTarget { .. } => {
-                Some("`siliconroute route --accuracy relaxed` allows more targets".to_owned())
-            }
+            Self::NoTarget { advice, .. } => Some((*advice).to_owned()),
             _ => None,
         }
     }

@@ -16,6 +16,7 @@ use siliconroute_store::{NewDecision, NewVerification};
 
 use crate::error::Error;
 use crate::event::{Event, Listener, Stage};
+use crate::home::MeasuringLock;
 use crate::learn::Learned;
 use crate::measure::Job;
 use crate::models::KnownModel;
@@ -83,7 +84,7 @@ pub struct CheckedDecision {
     pub tie: bool,
     /// True times of the allowed targets.
     pub times_ms: BTreeMap<TargetKey, f64>,
-    /// 95 % intervals of the true times, over all sessions of the case.
+    /// 95 % intervals of the true times, from the sessions that checked the decision.
     pub intervals_ms: BTreeMap<TargetKey, [f64; 2]>,
     /// Predicted times.
     pub predicted_ms: BTreeMap<TargetKey, f64>,
@@ -202,7 +203,22 @@ impl Router {
         routing: &Routing,
         listener: &mut dyn Listener,
     ) -> Result<Vec<CheckedDecision>, Error> {
+        let turn = self.lock_measuring(listener)?;
+        Ok(self.check_in_turn(&turn, questions, targets, learned, routing, listener)?.0)
+    }
+
+    /// [`Self::check`] for a caller whose turn to measure it is already; gives the number of trials too.
+    pub(crate) fn check_in_turn(
+        &self,
+        turn: &MeasuringLock,
+        questions: &[Question],
+        targets: &Targets,
+        learned: &Learned,
+        routing: &Routing,
+        listener: &mut dyn Listener,
+    ) -> Result<(Vec<CheckedDecision>, usize), Error> {
         let sampling = &self.sampling();
+        let mut trials_made = 0;
         listener.event(Event::Begin { stage: Stage::Checking, steps: Some(questions.len() as u64) });
         let mut checked = Vec::new();
         for question in questions {
@@ -210,14 +226,16 @@ impl Router {
             let decision = decide(&learned.knowledge, &query, &Context::default());
             let candidates = candidate_keys(&decision, learned);
             let job = Job { model: question.model.clone(), case: question.case.clone(), targets: candidates };
-            let measured = self.measure(&[job], targets, sampling, Purpose::Verify, listener)?;
+            let measured =
+                self.measure_in_turn(turn, &[job], targets, sampling, Purpose::Verify, listener)?;
+            trials_made += measured.trials.len();
             let trials: Vec<&Trial> = measured.of_case(question.case.id).collect();
             let mut record = describe(question, &query, &decision, learned, &trials);
             self.store_check(&mut record, &query, targets, measured.campaign)?;
             checked.push(record);
         }
         listener.event(Event::End(format!("{} decisions checked", checked.len())));
-        Ok(checked)
+        Ok((checked, trials_made))
     }
 
     fn store_check(
@@ -342,13 +360,9 @@ fn describe(
         }
     }
     for trial in trials {
-        let before = knowledge
-            .find(&trial.target)
-            .and_then(|target| knowledge.estimate(question.case.id, target, query.workload))
-            .map(|estimate| estimate.interval);
         match true_time(trial, query.accuracy) {
             Ok(time) => {
-                let interval = join(time.interval, before);
+                let interval = time.interval;
                 record.times_ms.insert(trial.target.clone(), time.time_ns / 1e6);
                 record.intervals_ms.insert(trial.target.clone(), [interval.low / 1e6, interval.high / 1e6]);
             }
@@ -366,11 +380,6 @@ fn describe(
         record.best = keys.into_iter().min_by(|a, b| record.times_ms[a].total_cmp(&record.times_ms[b]));
     }
     record
-}
-
-/// The hull of a session's interval and that of earlier sessions: sessions differ more than samples do.
-fn join(own: Interval, before: Option<Interval>) -> Interval {
-    before.map_or(own, |before| Interval { low: own.low.min(before.low), high: own.high.max(before.high) })
 }
 
 /// The median of a trial whose outputs are allowed in `class`, or why there is none.
@@ -412,3 +421,6 @@ fn strategies(
         ("fit-only".to_owned(), fitted.chosen.map(|target| knowledge.target(target).key.clone())),
     ])
 }
+
+#[cfg(test)]
+mod tests;

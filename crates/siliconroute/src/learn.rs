@@ -28,11 +28,16 @@ pub struct Learned {
 }
 
 impl Learned {
-    /// Whether any trial of `case` on `target` in `workload` is known, a failed one included.
-    pub fn has_trial(&self, case: CaseId, target: &TargetKey, workload: Workload) -> bool {
+    /// Trials of `case` on `target` in `workload`, failed ones included.
+    pub fn trials_of<'l>(
+        &'l self,
+        case: CaseId,
+        target: &'l TargetKey,
+        workload: Workload,
+    ) -> impl Iterator<Item = &'l TrialFacts> {
         self.trials
             .iter()
-            .any(|trial| trial.case == case && trial.target == *target && trial.workload == workload)
+            .filter(move |trial| trial.case == case && trial.target == *target && trial.workload == workload)
     }
 }
 
@@ -177,3 +182,6 @@ fn digest(rows: &[FitRow], cache_bytes: f64) -> [u8; 32] {
     }
     hash.finalize().into()
 }
+
+#[cfg(test)]
+mod tests;

@@ -49,7 +49,8 @@ impl Machine {
             .available()
             .is_some_and(|drivers| drivers.iter().any(|driver| !driver.software || software_adapters));
         let gpu_driver = match host.os.as_str() {
-            "linux" => vulkan_driver,
+            // Drivers are often installed for many chips, of which the machine has none.
+            "linux" => vulkan_driver && (real_gpu || software_adapters),
             _ => real_gpu,
         };
         Self { hardware_id: siliconroute_hardware::hardware_id(&host), host, chips, gpu_driver }

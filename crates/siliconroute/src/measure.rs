@@ -3,13 +3,14 @@
 //! Invariant: whenever the program ends, what was measured up to then is in the store.
 
 use siliconroute_core::trial::{Purpose, Trial};
-use siliconroute_core::{Case, CaseId, TargetKey};
+use siliconroute_core::{Case, CaseId, Reading, TargetKey};
 use siliconroute_store::{CampaignId, NewCampaign};
 
 use crate::campaign::{CaseToMeasure, Sampling, Setting, Workers, measure_case};
 use crate::discovery::Found;
 use crate::error::Error;
 use crate::event::{Event, Listener};
+use crate::home::MeasuringLock;
 use crate::inputs;
 use crate::models::KnownModel;
 use crate::router::{Router, Targets};
@@ -54,7 +55,20 @@ impl Router {
         purpose: Purpose,
         listener: &mut dyn Listener,
     ) -> Result<Measured, Error> {
-        let _turn = self.lock_measuring(listener)?;
+        let turn = self.lock_measuring(listener)?;
+        self.measure_in_turn(&turn, jobs, targets, sampling, purpose, listener)
+    }
+
+    /// [`Self::measure`] for a caller whose turn it is already, and stays until all its work is done.
+    pub(crate) fn measure_in_turn(
+        &self,
+        _turn: &MeasuringLock,
+        jobs: &[Job],
+        targets: &Targets,
+        sampling: &Sampling,
+        purpose: Purpose,
+        listener: &mut dyn Listener,
+    ) -> Result<Measured, Error> {
         let host = self.record_machine()?;
         let plan: Vec<_> = jobs
             .iter()
@@ -107,19 +121,49 @@ impl Router {
                 conditions: &current_conditions,
                 cancelled: &|| self.is_cancelled(),
             };
-            let measured = measure_case(&mut workers, &test, &found, &setting);
-            if self.is_cancelled() {
-                return Err(Error::Interrupted);
-            }
-            for trial in measured {
-                if let Some(&row) = targets.rows.get(&trial.target) {
-                    self.store.record_trial(campaign, row, &trial)?;
+            for group in groups(&found, self.targets_at_once(job)) {
+                let measured = measure_case(&mut workers, &test, &group, &setting);
+                if self.is_cancelled() {
+                    return Err(Error::Interrupted);
                 }
-                trials.push(trial);
+                for trial in measured {
+                    if let Some(&row) = targets.rows.get(&trial.target) {
+                        self.store.record_trial(campaign, row, &trial)?;
+                    }
+                    trials.push(trial);
+                }
             }
             listener.event(Event::StepDone);
         }
         Ok(trials)
+    }
+}
+
+impl Router {
+    /// How many sessions of a job's model may be alive at once without filling the memory.
+    fn targets_at_once(&self, job: &Job) -> usize {
+        let free = siliconroute_hardware::detect_conditions().free_memory_bytes;
+        let Reading::Available(free) = free else { return usize::MAX };
+        let facts = &job.case.facts;
+        let session = SESSION_COPIES * (facts.weight_bytes + facts.activation_bytes as u64);
+        usize::try_from(free / 2 / session.max(1)).unwrap_or(usize::MAX)
+    }
+}
+
+/// Memory that a session is reckoned to take, as a multiple of weights and activations: the file's bytes,
+/// the engine's own layout of the weights, and room to convert one into the other.
+const SESSION_COPIES: u64 = 3;
+
+/// Splits targets into groups of at most `most` that are measured side by side, each with the reference.
+///
+/// Outputs are compared within a group, so the reference, the first target, is in every one.
+fn groups<'f>(targets: &[&'f Found], most: usize) -> Vec<Vec<&'f Found>> {
+    match targets {
+        [reference, others @ ..] if targets.len() > most.max(2) => others
+            .chunks(most.max(2) - 1)
+            .map(|chunk| std::iter::once(*reference).chain(chunk.iter().copied()).collect())
+            .collect(),
+        _ => vec![targets.to_vec()],
     }
 }
 

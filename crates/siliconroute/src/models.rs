@@ -54,6 +54,14 @@ pub enum ModelError {
         /// Its batch size.
         fixed: u64,
     },
+    /// A batch size and the shapes of inputs are given, and they differ.
+    #[error("a batch of {batch} is asked for, and the shapes given make it {bound}; leave out one of them")]
+    BatchConflict {
+        /// The batch size asked for.
+        batch: u64,
+        /// The batch size by the shapes.
+        bound: u64,
+    },
     /// A synthetic model cannot be written.
     #[error(transparent)]
     Generate(#[from] WriteError),
@@ -96,9 +104,11 @@ impl ModelError {
     /// The kind of failure.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Unknown { .. } | Self::Load { .. } | Self::Bind { .. } | Self::FixedBatch { .. } => {
-                ErrorKind::Usage
-            }
+            Self::Unknown { .. }
+            | Self::Load { .. }
+            | Self::Bind { .. }
+            | Self::FixedBatch { .. }
+            | Self::BatchConflict { .. } => ErrorKind::Usage,
             Self::Offline(_) => ErrorKind::NothingSuitable,
             Self::Fetch { source: packages::FetchError::Cancelled, .. } => ErrorKind::Interrupted,
             Self::Generate(_) | Self::Fetch { .. } | Self::Unpack { .. } | Self::Folder { .. } => {
@@ -216,6 +226,12 @@ impl Models<'_> {
             graph = Some(loaded);
             bindings
         };
+        let bound = model.facts.batch_dimension().and_then(|dimension| bindings.get(dimension));
+        if let (Some(batch), Some(bound)) = (given.batch, bound)
+            && batch != bound
+        {
+            return Err(ModelError::BatchConflict { batch, bound });
+        }
         let id = CaseId::derive(model.facts.id, &bindings.to_string());
         if let Some(mut case) = self.store.case(id)? {
             case.model_name.clone_from(&model.name);
@@ -344,13 +360,24 @@ fn parse_reference(reference: &str) -> Result<Origin, ModelError> {
     if looks_like_path || path.exists() {
         return Ok(Origin::File(std::path::absolute(path).unwrap_or_else(|_no_folder| path.to_owned())));
     }
-    if let Ok(model) = SyntheticModel::parse(reference) {
-        return Ok(Origin::Synthetic(model));
-    }
+    let invalid = match SyntheticModel::parse(reference) {
+        Ok(model) => return Ok(Origin::Synthetic(model)),
+        Err(invalid) => invalid,
+    };
     Catalogue::embedded().find(reference).map(Origin::Catalogue).map_err(|unknown| ModelError::Unknown {
         name: reference.to_owned(),
-        suggestion: unknown.suggestion(),
+        suggestion: match unknown.suggestion() {
+            none if none.is_empty() && meant_synthetic(reference) => format!("; {invalid}"),
+            suggestion => suggestion,
+        },
     })
+}
+
+/// Whether a name is built like those of the synthetic families: three parts, of which the others hold numbers.
+fn meant_synthetic(name: &str) -> bool {
+    let parts: Vec<&str> = name.split('-').collect();
+    matches!(parts.as_slice(), [_, width, layers]
+        if [width, layers].iter().all(|part| part.starts_with(|c: char| c.is_ascii_digit())))
 }
 
 fn file_name(path: &Path) -> String {
@@ -363,3 +390,6 @@ fn file_stamp(path: &Path) -> Option<(u64, i64)> {
     let modified = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
     Some((metadata.len(), i64::try_from(modified.as_nanos()).ok()?))
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use siliconroute_core::{Reading, TargetKey};
+use siliconroute_core::{ChipKind, Reading, TargetKey};
 use siliconroute_engine::packages::{Fetcher, PipFetcher};
 use siliconroute_engine::worker::process::{Launcher, ProcessLauncher};
 use siliconroute_store::{HostId, OpenOptions, Store, TargetId};
@@ -109,6 +109,22 @@ impl Targets {
                 Err(Error::UnknownTarget { name: name.to_owned(), known: known.join(", ") })
             }
         }
+    }
+}
+
+impl Targets {
+    /// The available targets on chips of one kind, at least one.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn of_kind(&self, kind: ChipKind) -> Result<Vec<&Found>, Error> {
+        let found: Vec<_> =
+            self.discovery.available().filter(|found| found.target.chip_kind == kind).collect();
+        if found.is_empty() {
+            let reason = "this machine has no available target on such a chip".to_owned();
+            return Err(Error::UnavailableTarget { name: kind.to_string(), reason });
+        }
+        Ok(found)
     }
 }
 
@@ -263,12 +279,8 @@ impl Router {
         listener.event(Event::StepDone);
         let names: Vec<&str> = discovery.available().map(|found| found.target.key.as_str()).collect();
         listener.event(Event::End(names.join(", ")));
-        // Failures may pass (a busy machine, a driver being updated), so only a full success is remembered.
-        let stable = discovery.found.iter().all(|found| match &found.unavailable {
-            None => true,
-            Some(reason) => !reason.contains("timed_out") && !reason.contains("crashed"),
-        });
-        if stable {
+        // A worker may die of a busy machine or a driver being updated, so such a failure is not remembered.
+        if discovery.found.iter().all(|found| !found.may_pass) {
             let document = serde_json::to_string(&discovery).expect("a discovery has only text keys");
             self.store.save_discovery(fingerprint, &document, (self.clock)())?;
         }

@@ -6,9 +6,10 @@
 use std::time::Instant;
 
 use siliconroute_core::decide::{Context, Decision, Query, decide};
+use siliconroute_core::knowledge::Exclusion;
 use siliconroute_core::tensor::NamedTensor;
 use siliconroute_core::trial::{Failure, FailureKind};
-use siliconroute_core::{AccuracyClass, Case, Goal, TargetKey, Workload};
+use siliconroute_core::{AccuracyClass, Case, ChipKind, Goal, TargetKey, Workload};
 use siliconroute_engine::session::{RunError, Session, SessionRequest, check_inputs};
 use siliconroute_engine::worker::client::RemoteModel;
 use siliconroute_engine::worker::remote::RemoteSession;
@@ -26,6 +27,8 @@ use crate::router::{Router, Targets};
 pub struct Routing {
     /// This target and no other.
     pub target: Option<TargetKey>,
+    /// Targets on chips of this kind and no others.
+    pub chip_kind: Option<ChipKind>,
     /// In what state the target will be.
     pub workload: Option<Workload>,
     /// What the user wants most; the setting when absent.
@@ -97,7 +100,12 @@ impl Router {
         } else {
             let query = self.query(case, routing);
             let decision = decide(&learned.knowledge, &query, &Context::default());
-            let order = by_time(&decision, learned);
+            let mut order = by_time(&decision, learned);
+            if let Some(kind) = routing.chip_kind {
+                let on_kind: Vec<&TargetKey> =
+                    targets.of_kind(kind)?.into_iter().map(|found| &found.target.key).collect();
+                order.retain(|key| on_kind.contains(&key));
+            }
             if order.is_empty() {
                 return Err(no_target(case, &decision, learned));
             }
@@ -205,10 +213,9 @@ impl RoutedSession<'_> {
     /// # Errors
     /// When there was no run or an output cannot be read.
     pub fn outputs(&self) -> Result<Vec<NamedTensor>, Error> {
-        self.session.outputs().map_err(|error| Error::Worker {
-            target: self.target.to_string(),
-            failure: Failure::new(FailureKind::Refused, error.to_string()),
-        })
+        self.session
+            .outputs()
+            .map_err(|error| Error::Worker { target: self.target.to_string(), failure: failure_of(error) })
     }
 
     #[cold]
@@ -228,14 +235,15 @@ impl RoutedSession<'_> {
         if let RunError::Input(error) = error {
             return Err(error.into());
         }
-        let failure = Failure::new(FailureKind::Refused, error.to_string());
+        if self.inputs.is_empty() && !self.model.facts.inputs.is_empty() {
+            return Err(Error::Usage("no inputs are set for the inference".to_owned()));
+        }
+        let failure = failure_of(error);
         self.fell_back.push(FellBack { target: self.target.clone(), failure });
         while let Some(target) = self.left.pop() {
             let found = self.targets.get(target.as_str())?;
             let ready = self.router.create(self.model, self.case, found).and_then(|mut session| {
-                session
-                    .set_inputs(&self.inputs)
-                    .map_err(|error| Failure::new(FailureKind::Refused, error.to_string()))?;
+                session.set_inputs(&self.inputs).map_err(failure_of)?;
                 Ok(session)
             });
             match ready {
@@ -303,7 +311,25 @@ pub fn no_target(case: &Case, decision: &Decision<'_>, learned: &Learned) -> Err
             Some(format!("{} {}", learned.knowledge.target(candidate.target).key, exclusion.sentence()))
         })
         .collect();
-    Error::NoTarget { case: case.label(), reasons: reasons.join("; ") }
+    let excluded_by = |matches: fn(&Exclusion) -> bool| {
+        decision.candidates.iter().filter_map(|candidate| candidate.outlook.err()).any(matches)
+    };
+    let advice = if excluded_by(|exclusion| matches!(exclusion, Exclusion::NoPrediction)) {
+        "measure it with `siliconroute bench --model`, or let `siliconroute up --once` learn about this machine"
+    } else if excluded_by(|exclusion| !matches!(exclusion, Exclusion::Failed(_))) {
+        "`--accuracy relaxed` allows more targets"
+    } else {
+        "`siliconroute devices` lists every target with its reason"
+    };
+    Error::NoTarget { case: case.label(), reasons: reasons.join("; "), advice }
+}
+
+/// What a failed run says of its target: a worker's own failure, or else a refusal by the engine.
+fn failure_of(error: RunError) -> Failure {
+    match error {
+        RunError::Worker(failure) => failure,
+        other => Failure::new(FailureKind::Refused, other.to_string()),
+    }
 }
 
 fn all_failed(case: &Case, fell_back: &[FellBack]) -> Error {

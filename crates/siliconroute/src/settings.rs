@@ -50,6 +50,18 @@ pub struct Shown {
     pub meaning: &'static str,
 }
 
+impl Shown {
+    fn default_of(definition: &Definition) -> Self {
+        Self {
+            key: definition.key,
+            variable: format!("{PREFIX}{}", definition.key.to_ascii_uppercase()),
+            value: definition.default.to_owned(),
+            origin: Origin::Default,
+            meaning: definition.meaning,
+        }
+    }
+}
+
 /// A setting that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
@@ -186,22 +198,22 @@ impl Settings {
         environment: impl IntoIterator<Item = (String, String)>,
         flags: &BTreeMap<&'static str, String>,
     ) -> Result<Self, SettingsError> {
+        let mut shown: Vec<Shown> = DEFINITIONS.iter().map(Shown::default_of).collect();
         let file = load_file(&crate::home::Home::settings_file(home))?;
         let environment = parse_environment(environment)?;
-        let shown = DEFINITIONS
-            .iter()
-            .map(|definition| {
-                let key = definition.key;
-                let (value, origin) = flags
-                    .get(key)
-                    .map(|value| (value.clone(), Origin::Flag))
-                    .or_else(|| environment.get(key).map(|value| (value.clone(), Origin::Environment)))
-                    .or_else(|| file.get(key).map(|value| (value.clone(), Origin::File)))
-                    .unwrap_or_else(|| (definition.default.to_owned(), Origin::Default));
-                let variable = format!("{PREFIX}{}", key.to_ascii_uppercase());
-                Shown { key, variable, value, origin, meaning: definition.meaning }
-            })
-            .collect();
+        let flags = flags.iter().map(|(&key, value)| (key.to_owned(), value.clone())).collect();
+        for (origin, values) in
+            [(Origin::File, file), (Origin::Environment, environment), (Origin::Flag, flags)]
+        {
+            for setting in &mut shown {
+                if let Some(value) = values.get(setting.key) {
+                    setting.value.clone_from(value);
+                    setting.origin = origin.clone();
+                }
+            }
+            // A value that a nearer origin overrides must be usable too.
+            Self::check(shown.clone())?;
+        }
         Self::check(shown)
     }
 
@@ -266,9 +278,11 @@ fn unknown(key: &str, place: String) -> SettingsError {
 }
 
 fn load_file(path: &Path) -> Result<BTreeMap<String, String>, SettingsError> {
+    use std::io::ErrorKind::{NotADirectory, NotFound};
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        // Where the home is no folder, opening it says so better than its settings can.
+        Err(error) if matches!(error.kind(), NotFound | NotADirectory) => return Ok(BTreeMap::new()),
         Err(source) => return Err(SettingsError::Read { path: path.to_owned(), source }),
     };
     let table: toml::Table = toml::from_str(&text)

@@ -20,6 +20,12 @@ use crate::models::{Given, KnownModel, ModelError};
 use crate::router::{Router, Targets};
 use crate::run::Routing;
 
+/// Sessions of each case and target that a first start measures.
+///
+/// Some providers settle on another speed in each session (OpenVINO in 16 bits by up to 1.7 times), so that
+/// one session tells little about the next.
+pub const SESSIONS: usize = 2;
+
 /// Real models that a first start measures: small and large, convolutions, recurrences, embeddings.
 const STARTER_MODELS: &[&str] =
     &["silero-vad", "magika", "ocr-cls", "ocr-det", "ocr-rec", "yolov8n-320", "orientation"];
@@ -102,23 +108,16 @@ impl Router {
         self.install_recommended(listener)?;
         let targets = self.targets(listener)?;
         let (learning, unseen) = self.starter_cases(own, listener)?;
-        let sampling = self.sampling();
-        let learned = self.learn(&targets)?;
-        let jobs = missing_jobs(&learning, &targets, &learned);
-        let mut measured_trials = 0;
-        let learned = if jobs.is_empty() {
-            learned
+        let questions: Vec<Question> = learning.iter().chain(&unseen).cloned().collect();
+        let known = self.learn(&targets)?;
+        let nothing_missing = missing_jobs(&learning, &targets, &known, SESSIONS).is_empty()
+            && self.stored_checks(&questions, &targets)?.iter().all(Option::is_some);
+        let (decisions, measured_trials) = if nothing_missing {
+            announce_fits(&known, listener);
+            (self.stored_checks(&questions, &targets)?.into_iter().flatten().collect(), 0)
         } else {
-            listener.event(Event::Begin { stage: Stage::Learning, steps: Some(jobs.len() as u64) });
-            let measured = self.measure(&jobs, &targets, &sampling, Purpose::Learn, listener)?;
-            measured_trials += measured.trials.len();
-            listener.event(Event::End(format!("{} trials", measured.trials.len())));
-            self.learn(&targets)?
+            self.measure_missing(&learning, &questions, &targets, listener)?
         };
-        announce_fits(&learned, listener);
-        let questions: Vec<Question> = learning.into_iter().chain(unseen).collect();
-        let (decisions, checked) = self.check_missing(&questions, &targets, &learned, listener)?;
-        measured_trials += checked;
         Ok(UpReport {
             evaluation: Evaluation::of(decisions),
             hardware_id: self.machine.hardware_id.clone(),
@@ -128,26 +127,45 @@ impl Router {
         })
     }
 
-    /// Checks the questions that were not checked with these targets before; gives all, and the trials made.
-    fn check_missing(
+    /// Measures and checks what is missing; gives all decisions, and the number of trials made.
+    fn measure_missing(
         &self,
+        learning: &[Question],
         questions: &[Question],
         targets: &Targets,
-        learned: &Learned,
         listener: &mut dyn Listener,
     ) -> Result<(Vec<CheckedDecision>, usize), Error> {
+        let turn = self.lock_measuring(listener)?;
+        // Another program may have measured while this one waited, so what is missing is seen only now.
+        let mut learned = self.learn(targets)?;
+        let mut trials = 0;
+        for pass in 1..=SESSIONS {
+            let jobs = missing_jobs(learning, targets, &learned, pass);
+            if jobs.is_empty() {
+                continue;
+            }
+            listener.event(Event::Begin { stage: Stage::Learning, steps: Some(jobs.len() as u64) });
+            let sampling = self.sampling();
+            let measured =
+                self.measure_in_turn(&turn, &jobs, targets, &sampling, Purpose::Learn, listener)?;
+            trials += measured.trials.len();
+            let passes = format!("{} trials, session {pass} of {SESSIONS}", measured.trials.len());
+            listener.event(Event::End(passes));
+            learned = self.learn(targets)?;
+        }
+        announce_fits(&learned, listener);
         let stored = self.stored_checks(questions, targets)?;
-        let missing: Vec<Question> = questions
-            .iter()
-            .zip(&stored)
+        let missing: Vec<Question> = std::iter::zip(questions, &stored)
             .filter(|(_, check)| check.is_none())
             .map(|(question, _)| question.clone())
             .collect();
         let mut fresh = Vec::new();
         if !missing.is_empty() {
-            fresh = self.check(&missing, targets, learned, &Routing::default(), listener)?;
+            let routing = Routing::default();
+            let (checks, made) =
+                self.check_in_turn(&turn, &missing, targets, &learned, &routing, listener)?;
+            (fresh, trials) = (checks, trials + made);
         }
-        let trials = fresh.iter().map(|check| check.times_ms.len() + check.excluded.len()).sum();
         let mut fresh = fresh.into_iter();
         let all = stored.into_iter().filter_map(|check| check.or_else(|| fresh.next())).collect();
         Ok((all, trials))
@@ -175,7 +193,8 @@ impl Router {
                 unavailable.push(*name);
                 continue;
             }
-            if !here {
+            let fetched = !here && !self.settings.offline;
+            if fetched {
                 listener.event(Event::Step((*name).to_owned()));
             }
             match self.find_model(name, listener) {
@@ -189,7 +208,7 @@ impl Router {
                     unavailable.push(*name);
                 }
             }
-            if !here {
+            if fetched {
                 listener.event(Event::StepDone);
             }
         }
@@ -283,21 +302,31 @@ impl Router {
     }
 }
 
-/// The cases with the targets on which each was never tried in the sustained workload.
+/// The cases with the targets on which each has fewer than `sessions` trials in the sustained workload.
 ///
-/// The reference is always measured along, since outputs are compared with a session of the same campaign.
-fn missing_jobs(questions: &[Question], targets: &Targets, learned: &Learned) -> Vec<Job> {
+/// A target that failed on a case is not tried again. The reference is always measured along, since outputs
+/// are compared with a session of the same campaign.
+fn missing_jobs(questions: &[Question], targets: &Targets, learned: &Learned, sessions: usize) -> Vec<Job> {
     let all: Vec<TargetKey> = targets.discovery.available().map(|found| found.target.key.clone()).collect();
-    let complete = |case: &Case| all.iter().all(|key| learned.has_trial(case.id, key, Workload::Sustained));
-    questions
-        .iter()
-        .filter(|question| !complete(&question.case))
-        .map(|question| Job {
+    let lacks = |case: &Case, key: &TargetKey| {
+        let mut trials = learned.trials_of(case.id, key, Workload::Sustained);
+        let failed = trials.any(|trial| trial.outcome.is_err());
+        !failed && learned.trials_of(case.id, key, Workload::Sustained).count() < sessions
+    };
+    let job = |question: &Question| {
+        let wanted: Vec<&TargetKey> = all.iter().filter(|key| lacks(&question.case, key)).collect();
+        let reference = all.iter().find(|key| {
+            learned.trials_of(question.case.id, key, Workload::Sustained).all(|trial| trial.outcome.is_ok())
+        });
+        let targets =
+            reference.into_iter().chain(wanted.iter().copied().filter(|key| Some(*key) != reference));
+        (!wanted.is_empty()).then(|| Job {
             model: question.model.clone(),
             case: question.case.clone(),
-            targets: all.clone(),
+            targets: targets.cloned().collect(),
         })
-        .collect()
+    };
+    questions.iter().filter_map(job).collect()
 }
 
 fn announce_fits(learned: &Learned, listener: &mut dyn Listener) {

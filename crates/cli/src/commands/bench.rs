@@ -11,11 +11,11 @@ use siliconroute::settings::parse_workload;
 use siliconroute::{Error, Targets};
 use siliconroute_core::statistics::{Summary, summarise};
 use siliconroute_core::trial::{OutputCheck, Purpose, Sample, Trial};
-use siliconroute_core::{ChipKind, Reading, TargetKey, Workload};
+use siliconroute_core::{Reading, TargetKey, Workload};
 
 use super::Session;
 use crate::arguments::{Bench, Format};
-use crate::output::{milliseconds, table};
+use crate::output::{brief, milliseconds, table};
 
 /// A measured trial beside the job that it belongs to.
 struct Row<'a> {
@@ -32,14 +32,20 @@ pub(super) fn run(session: &Session<'_>, arguments: &Bench) -> Result<ExitCode, 
                 "this version measures the workload `sustained`, not yet `{other}`"
             )));
         }
-        None => return Err(Error::Usage(format!("unknown workload `{}`", arguments.workload))),
+        None => {
+            let text = &arguments.workload;
+            return Err(Error::Usage(format!(
+                "unknown workload `{text}`; this version measures `sustained`"
+            )));
+        }
     }
     let mut sampling = session.router.sampling();
     sampling.warmup_calls = arguments.warmup;
     sampling.fixed_iterations = arguments.iterations;
     if let Some(seconds) = arguments.time {
-        sampling.budget = Duration::try_from_secs_f64(seconds)
-            .map_err(|error| Error::Usage(format!("--time {seconds}: {error}")))?;
+        sampling.budget = Duration::try_from_secs_f64(seconds).map_err(|_out_of_range| {
+            Error::Usage(format!("--time {seconds} is no length of time; give seconds, such as 0.5"))
+        })?;
         sampling.hard_limit = sampling.hard_limit.max(sampling.budget);
     }
     let mut progress = session.progress();
@@ -80,18 +86,11 @@ fn jobs(session: &Session<'_>, arguments: &Bench, chosen: &[TargetKey]) -> Resul
 fn select(targets: &Targets, words: &[String]) -> Result<Vec<TargetKey>, Error> {
     let mut chosen: Vec<TargetKey> = Vec::new();
     for word in words {
-        let kind = |kind: ChipKind| move |found: &&Found| found.target.chip_kind == kind;
-        let matching: Vec<&Found> = match word.as_str() {
-            "auto" => targets.discovery.available().collect(),
-            "cpu" => targets.discovery.available().filter(kind(ChipKind::Cpu)).collect(),
-            "gpu" => targets.discovery.available().filter(kind(ChipKind::Gpu)).collect(),
-            "npu" => targets.discovery.available().filter(kind(ChipKind::Npu)).collect(),
-            name => vec![targets.get(name)?],
+        let matching: Vec<&Found> = match super::chip_kind(word) {
+            Some(kind) => targets.of_kind(kind)?,
+            None if word == "auto" => targets.discovery.available().collect(),
+            None => vec![targets.get(word)?],
         };
-        if matching.is_empty() {
-            let reason = "this machine has no available target on such a chip".to_owned();
-            return Err(Error::UnavailableTarget { name: word.clone(), reason });
-        }
         for found in matching {
             if !chosen.contains(&found.target.key) {
                 chosen.push(found.target.key.clone());
@@ -143,8 +142,12 @@ fn cells(row: &Row<'_>) -> [String; 9] {
     let dash = || "–".to_owned();
     let (model, target) = (row.job.case.label(), row.trial.target.to_string());
     let Some(summary) = &row.summary else {
-        let note =
-            row.trial.outcome.as_ref().err().map_or_else(|| "no samples".to_owned(), ToString::to_string);
+        let note = row
+            .trial
+            .outcome
+            .as_ref()
+            .err()
+            .map_or_else(|| "no samples".to_owned(), |f| brief(&f.to_string()));
         return [model, target, dash(), dash(), dash(), dash(), dash(), dash(), note];
     };
     let ms = |ns: f64| milliseconds(ns / 1e6);

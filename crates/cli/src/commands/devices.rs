@@ -8,7 +8,7 @@ use siliconroute::Error;
 use siliconroute_core::Reading;
 
 use super::Session;
-use crate::output::table;
+use crate::output::{brief, table};
 
 pub(super) fn run(session: &Session<'_>) -> Result<ExitCode, Error> {
     let targets = session.router.targets(&mut session.progress())?;
@@ -61,7 +61,7 @@ pub(super) fn run(session: &Session<'_>) -> Result<ExitCode, Error> {
         let provider = format!("{} {}", found.target.provider, found.target.provider_version);
         let state = match &found.unavailable {
             None => "yes".to_owned(),
-            Some(reason) => format!("no: {reason}"),
+            Some(reason) => format!("no: {}", brief(reason)),
         };
         listed.add_row([Cell::new(&found.target.key), Cell::new(provider), Cell::new(state)]);
     }

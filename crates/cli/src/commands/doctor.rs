@@ -7,7 +7,7 @@ use siliconroute::Error;
 use siliconroute::doctor::Health;
 
 use super::Session;
-use crate::output::table;
+use crate::output::{brief, table};
 
 pub(super) fn run(session: &Session<'_>) -> Result<ExitCode, Error> {
     let checks = session.router.diagnose(&mut session.progress())?;
@@ -23,7 +23,7 @@ pub(super) fn run(session: &Session<'_>) -> Result<ExitCode, Error> {
                 Health::Broken => "broken",
             };
             let advice = check.advice.as_deref().unwrap_or("");
-            listed.add_row([check.subject.as_str(), health, &check.finding, advice]);
+            listed.add_row([check.subject.as_str(), health, &brief(&check.finding), advice]);
         }
         session.output.line(listed);
     }

@@ -21,6 +21,9 @@ pub(super) fn run(session: &Session<'_>, arguments: &Evaluate) -> Result<ExitCod
     } else {
         named_questions(session, arguments)?
     };
+    if questions.is_empty() {
+        session.output.message("nothing was measured yet: run `siliconroute up --once` first");
+    }
     let decisions = if arguments.stored {
         session.router.stored_checks(&questions, &targets)?.into_iter().flatten().collect()
     } else {

@@ -78,6 +78,9 @@ fn parameter_row(target: &str, workload: Workload, parameter: &PhysicalParameter
 
 /// Three significant digits.
 fn significant(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
     let digits = (2.0 - value.abs().max(1e-12).log10().floor()).clamp(0.0, 9.0) as usize;
     format!("{value:.digits$}")
 }

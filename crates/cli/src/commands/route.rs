@@ -12,7 +12,7 @@ use siliconroute_core::knowledge::Knowledge;
 
 use super::Session;
 use crate::arguments::Route;
-use crate::output::{milliseconds, table};
+use crate::output::{brief, milliseconds, table};
 
 pub(super) fn run(session: &Session<'_>, arguments: &Route) -> Result<ExitCode, Error> {
     let routing = super::routing(&arguments.case)?;
@@ -66,7 +66,7 @@ pub(super) fn run(session: &Session<'_>, arguments: &Route) -> Result<ExitCode, 
                 Cell::new("–"),
                 Cell::new("–"),
                 Cell::new("–"),
-                Cell::new(exclusion.sentence()),
+                Cell::new(brief(&exclusion.sentence())),
             ]),
         };
     }

@@ -23,8 +23,16 @@ pub(super) fn run(session: &Session<'_>, arguments: &Run) -> Result<ExitCode, Er
             let arrays = array_file::read_inputs(path, &model.facts.inputs)?;
             // The given arrays bind the free dimensions.
             for array in &arrays {
-                let shape = array.tensor.shape().iter().map(|&size| size as u64).collect();
-                given.shapes.insert(array.name.clone(), shape);
+                let shape: Vec<u64> = array.tensor.shape().iter().map(|&size| size as u64).collect();
+                if let Some(other) = given.shapes.insert(array.name.clone(), shape.clone())
+                    && other != shape
+                {
+                    return Err(Error::Usage(format!(
+                        "--shape gives `{}` the shape {other:?}, and {} holds it with {shape:?}; leave out one of them",
+                        array.name,
+                        path.display()
+                    )));
+                }
             }
             arrays
         }
@@ -36,8 +44,9 @@ pub(super) fn run(session: &Session<'_>, arguments: &Run) -> Result<ExitCode, Er
     let case = router.models().case(&model, &given)?;
     let targets = router.targets(&mut session.progress())?;
     let learned = router.learn(&targets)?;
-    if let Some(name) = &arguments.device {
-        routing.target = Some(targets.get(name)?.target.key.clone());
+    routing.chip_kind = super::chip_kind(&arguments.device);
+    if routing.chip_kind.is_none() && arguments.device != "auto" {
+        routing.target = Some(targets.get(&arguments.device)?.target.key.clone());
     }
     let mut routed = router.open_session(&model, &case, &targets, &learned, &routing)?;
     let outcome = routed.infer(arrays)?;

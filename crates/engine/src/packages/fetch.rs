@@ -161,7 +161,7 @@ impl FetchError {
 }
 
 /// Something that delivers wheels: pip, or a stand-in in tests.
-pub trait Fetcher {
+pub trait Fetcher: Send + Sync {
     /// Puts the wheel into the folder `dir`, which exists, and returns its path. Need not check the bytes:
     /// [`fetch_wheel`] does.
     ///

@@ -2,10 +2,10 @@
 //!
 //! Invariant: what `Fixture` describes as a package is what its wheel really holds; tests spoil it on purpose.
 
-use std::cell::Cell;
 use std::fs;
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
@@ -78,12 +78,12 @@ pub(super) fn demo_package(bytes: &[u8]) -> (Package, Wheel) {
 /// Delivers fixed bytes and counts how often it was asked.
 pub(super) struct FakeFetcher {
     pub(super) bytes: Vec<u8>,
-    pub(super) asked: Cell<u32>,
+    pub(super) asked: AtomicU32,
 }
 
 impl FakeFetcher {
     pub(super) fn new(bytes: Vec<u8>) -> Self {
-        Self { bytes, asked: Cell::new(0) }
+        Self { bytes, asked: AtomicU32::new(0) }
     }
 }
 
@@ -94,7 +94,7 @@ impl Fetcher for FakeFetcher {
         dir: &Path,
         progress: &mut dyn Progress,
     ) -> Result<PathBuf, FetchError> {
-        self.asked.set(self.asked.get() + 1);
+        self.asked.fetch_add(1, Ordering::Relaxed);
         if progress.is_cancelled() {
             return Err(FetchError::Cancelled);
         }

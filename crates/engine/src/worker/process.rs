@@ -20,6 +20,9 @@ use super::wire::{EngineSpec, Request, Response, WireError, read_message, write_
 /// How often a waiting parent looks at the worker's memory and at the wish to stop.
 const WATCH_INTERVAL: Duration = Duration::from_millis(100);
 
+/// How long a worker that has closed its pipe may take to end.
+const LONGEST_FAREWELL: Duration = Duration::from_secs(2);
+
 /// Lines of the worker's error output that are kept for a failure's reason.
 const KEPT_LINES: usize = 8;
 
@@ -113,8 +116,10 @@ impl Launcher for ProcessLauncher {
         });
         let errors = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&errors);
-        thread::spawn(move || {
-            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+        let listener = thread::spawn(move || {
+            // Libraries also print in the system's own encoding, which must not end the listening.
+            for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
+                let line = String::from_utf8_lossy(&line).into_owned();
                 tracing::debug!(target: "worker", "{line}");
                 let mut lines = kept.lock().unwrap_or_else(PoisonError::into_inner);
                 if lines.len() == KEPT_LINES {
@@ -123,7 +128,8 @@ impl Launcher for ProcessLauncher {
                 lines.push(line);
             }
         });
-        Ok(Box::new(ProcessWorker { child, stdin: Some(stdin), responses, errors, launcher: self.clone() }))
+        let launcher = self.clone();
+        Ok(Box::new(ProcessWorker { child, stdin: Some(stdin), responses, errors, listener, launcher }))
     }
 }
 
@@ -132,6 +138,8 @@ struct ProcessWorker {
     stdin: Option<ChildStdin>,
     responses: mpsc::Receiver<Result<Response, WireError>>,
     errors: Arc<Mutex<Vec<String>>>,
+    /// Reads the error output until it ends.
+    listener: thread::JoinHandle<()>,
     launcher: ProcessLauncher,
 }
 
@@ -194,7 +202,7 @@ impl ProcessWorker {
         let patience = Instant::now();
         let status = loop {
             match self.child.try_wait() {
-                Ok(None) if patience.elapsed() < Duration::from_secs(2) => {
+                Ok(None) if patience.elapsed() < LONGEST_FAREWELL => {
                     thread::sleep(Duration::from_millis(5));
                 }
                 Ok(None) => {
@@ -205,6 +213,10 @@ impl ProcessWorker {
                 Err(error) => break error.to_string(),
             }
         };
+        // The last words may still be in the pipe; a child of the worker may also hold it open for ever.
+        while !self.listener.is_finished() && patience.elapsed() < LONGEST_FAREWELL {
+            thread::sleep(Duration::from_millis(5));
+        }
         let lines = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
         let last = lines.last().map(|line| format!(", its last words: {}", line.trim())).unwrap_or_default();
         Failure::new(FailureKind::Crashed, format!("the worker ended by itself ({status}){last}"))

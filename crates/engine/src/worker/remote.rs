@@ -47,21 +47,17 @@ impl Session for RemoteSession {
 
     fn set_inputs(&mut self, inputs: &[NamedTensor]) -> Result<(), RunError> {
         let mut session = self.client.resume(0, self.placement.clone(), self.deadline);
-        session.set_inputs(inputs.to_vec()).map_err(|failure| refused(&failure))
+        Ok(session.set_inputs(inputs.to_vec())?)
     }
 
     fn run(&mut self) -> Result<(), RunError> {
         let mut session = self.client.resume(0, self.placement.clone(), self.deadline);
-        session.run().map_err(|failure| refused(&failure))?;
-        self.outputs = Some(session.outputs().map_err(|failure| refused(&failure))?);
+        session.run()?;
+        self.outputs = Some(session.outputs()?);
         Ok(())
     }
 
     fn outputs(&self) -> Result<Vec<NamedTensor>, RunError> {
         self.outputs.clone().ok_or(RunError::NoInputs)
     }
-}
-
-fn refused(failure: &Failure) -> RunError {
-    RunError::Refused(failure.to_string())
 }

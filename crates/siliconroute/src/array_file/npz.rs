@@ -4,7 +4,7 @@
 //! any of it is unpacked, and its checksum after.
 
 use std::fs::File;
-use std::io::{BufWriter, Read, Seek};
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use siliconroute_core::tensor::{NamedTensor, Tensor, TensorSpec};
@@ -71,6 +71,42 @@ fn read_entry<R: Read + Seek>(
     npy::read(&mut entry, bytes, spec, left_bytes)
 }
 
+/// Writes until a write fails, and takes the rest without writing it.
+///
+/// An archive that is dropped unfinished tries to finish itself and complains on standard error when it cannot.
+struct UntilFailure<'w, W> {
+    writer: &'w mut W,
+    position: u64,
+    failed: bool,
+}
+
+impl<W: Write> Write for UntilFailure<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = if self.failed {
+            bytes.len()
+        } else {
+            self.writer.write(bytes).inspect_err(|_| self.failed = true)?
+        };
+        self.position += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.failed { Ok(()) } else { self.writer.flush().inspect_err(|_| self.failed = true) }
+    }
+}
+
+impl<W: Seek> Seek for UntilFailure<'_, W> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.position = match to {
+            _ if !self.failed => self.writer.seek(to).inspect_err(|_| self.failed = true)?,
+            SeekFrom::Start(position) => position,
+            SeekFrom::Current(offset) | SeekFrom::End(offset) => self.position.saturating_add_signed(offset),
+        };
+        Ok(self.position)
+    }
+}
+
 /// Writes `outputs` as an archive without compression, as `numpy.savez` does.
 pub(super) fn write(
     path: &Path,
@@ -78,7 +114,7 @@ pub(super) fn write(
     outputs: &[NamedTensor],
 ) -> Result<(), ArrayFileError> {
     let unwritable = |source| ArrayFileError::Write { path: path.to_owned(), source };
-    let mut archive = ZipWriter::new(writer);
+    let mut archive = ZipWriter::new(UntilFailure { writer, position: 0, failed: false });
     for output in outputs {
         let encoding =
             Encoding::of(&output.tensor).map_err(|fault| ArrayFileError::array(path, &output.name, fault))?;

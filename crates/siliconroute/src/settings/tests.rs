@@ -41,6 +41,8 @@ fn what_cannot_be_used_is_refused() {
     check(resolve("worker_memory_percent = 101", &[], &[]), "from 1 to 100");
     check(resolve("accuracy = \"best\"", &[], &[]), "exact, standard or relaxed");
     check(resolve("seed = [", &[], &[]), "not valid TOML");
+    check(resolve("seed = \"x\"", &[("SILICONROUTE_SEED", "3")], &[("seed", "4")]), "`seed` (file)");
+    check(resolve("", &[("SILICONROUTE_SEED", "x")], &[("seed", "4")]), "`seed` (environment)");
 }
 
 #[test]

@@ -30,15 +30,15 @@ fn check_recommended(facts: MachineFacts, expected: &[&str]) {
 
 #[test]
 fn recommends_what_the_machine_can_use() {
-    check_recommended(BARE, &["onnxruntime", "openvino"]);
+    check_recommended(BARE, &["onnxruntime", "openvino", "ggml"]);
     let nvidia = MachineFacts { has_nvidia_gpu: true, has_any_gpu_with_driver: true, ..BARE };
-    check_recommended(nvidia, &["onnxruntime", "openvino", "webgpu", "nv_tensorrt_rtx"]);
+    check_recommended(nvidia, &["onnxruntime", "openvino", "webgpu", "ggml", "nv_tensorrt_rtx"]);
     let amd = MachineFacts { has_intel_chip: false, ..BARE };
-    check_recommended(amd, &["onnxruntime", "openvino_runtime"]);
-    check_recommended(WINDOWS, &["onnxruntime", "openvino"]);
+    check_recommended(amd, &["onnxruntime", "openvino_runtime", "ggml"]);
+    check_recommended(WINDOWS, &["onnxruntime", "openvino", "ggml"]);
     let gpu = MachineFacts { has_any_gpu_with_driver: true, ..WINDOWS };
-    check_recommended(gpu, &["onnxruntime", "openvino", "webgpu", "directml"]);
-    check_recommended(MAC, &["onnxruntime", "webgpu"]);
+    check_recommended(gpu, &["onnxruntime", "openvino", "webgpu", "ggml", "directml"]);
+    check_recommended(MAC, &["onnxruntime", "webgpu", "ggml"]);
     let snapdragon = MachineFacts {
         platform: Some(Platform::WindowsArm64),
         has_qualcomm_npu: true,

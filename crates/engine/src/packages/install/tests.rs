@@ -36,7 +36,7 @@ fn installs_once_and_says_what_it_does() {
     assert_eq!(fs::read(&first.library).unwrap(), b"the library");
     let again = install(root.path(), &package, &wheel, Source::Fetch(&fetcher), 8, &mut Silent).unwrap();
     assert_eq!(again, first);
-    assert_eq!(fetcher.asked.get(), 1);
+    assert_eq!(fetcher.asked.load(std::sync::atomic::Ordering::Relaxed), 1);
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn install_while_locked(root: &Path, meanwhile: impl FnOnce()) -> (Result<Instal
             let (package, wheel) = demo_package(&wheel_bytes(MEMBERS));
             let fetcher = FakeFetcher::new(wheel_bytes(MEMBERS));
             let outcome = install(root, &package, &wheel, Source::Fetch(&fetcher), 7, &mut progress);
-            (outcome, fetcher.asked.get())
+            (outcome, fetcher.asked.load(std::sync::atomic::Ordering::Relaxed))
         });
         seen.recv_timeout(Duration::from_mins(1)).unwrap();
         meanwhile();

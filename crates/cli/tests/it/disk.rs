@@ -1,0 +1,67 @@
+//! A disk that is full, played by a limit on the size of every file that the program writes.
+//!
+//! Invariant: after whatever went wrong the home is as usable as before.
+#![cfg(unix)]
+
+use std::process::Command;
+
+use crate::program::{MODEL, Ran, Sandbox};
+
+/// Runs a command whose files may have at most `blocks` blocks of 512 or 1024 bytes.
+fn run_limited(sandbox: &Sandbox, blocks: u32, arguments: &[&str]) -> Ran {
+    let mut command = Command::new("sh");
+    sandbox.prepare(&mut command);
+    // Ignoring the signal makes a write beyond the limit fail as on a full disk.
+    let script = "trap '' XFSZ; ulimit -f \"$1\"; shift; exec \"$0\" --home home --offline \"$@\"";
+    command.args(["-c", script, env!("CARGO_BIN_EXE_siliconroute"), &blocks.to_string()]).args(arguments);
+    Ran::of(command.output().unwrap())
+}
+
+#[test]
+fn a_full_disk_is_told_and_does_no_harm() {
+    let mut failures = 0;
+    for blocks in [0, 1, 8, 32, 64, 100, 150, 200, 240, 300, 400, 500] {
+        let sandbox = Sandbox::new();
+        let ran = run_limited(&sandbox, blocks, &["bench", "-m", MODEL, "--iterations", "3", "--json"]);
+        if ran.code() == Some(0) {
+            ran.json();
+        } else {
+            failures += 1;
+            assert!(matches!(ran.code(), Some(1 | 4)), "{blocks}: {:?} {}", ran.status, ran.err);
+            ran.is_refusal(ran.code().unwrap(), &["cannot"]);
+        }
+        sandbox.is_intact();
+        sandbox.document("siliconroute.bench/1", &["bench", "-m", MODEL, "--iterations", "3"]);
+    }
+    assert!(failures >= 8, "only {failures} limits were too low");
+}
+
+#[test]
+fn a_full_disk_in_a_home_that_is_in_use_does_no_harm() {
+    let sandbox = Sandbox::new();
+    sandbox.measure();
+    for blocks in [0, 8, 70, 100, 240] {
+        let ran = run_limited(&sandbox, blocks, &["bench", "-m", MODEL, "--iterations", "40", "--json"]);
+        if ran.code() != Some(0) {
+            assert!(matches!(ran.code(), Some(1 | 4)), "{blocks}: {:?} {}", ran.status, ran.err);
+            ran.is_refusal(ran.code().unwrap(), &["cannot"]);
+        }
+        sandbox.is_intact();
+        let route = sandbox.document("siliconroute.decision/1", &["route", "-m", MODEL]);
+        assert_eq!(route["chosen"], "cpu/rten");
+    }
+}
+
+#[test]
+fn outputs_that_do_not_fit_on_the_disk_leave_nothing_behind() {
+    let sandbox = Sandbox::new();
+    let run = ["run", "-m", MODEL, "-d", "cpu/rten", "--batch", "2000", "--write", "out.npz", "--json"];
+    sandbox.succeed(&run);
+    let before = std::fs::read(sandbox.path("out.npz")).unwrap();
+    let ran = run_limited(&sandbox, 400, &run);
+    ran.is_refusal(1, &["out.npz"]);
+    assert_eq!(std::fs::read(sandbox.path("out.npz")).unwrap(), before);
+    let names: Vec<_> =
+        std::fs::read_dir(sandbox.path(".")).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+}

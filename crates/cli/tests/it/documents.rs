@@ -1,0 +1,95 @@
+//! `--json`: one document on standard output, whatever the command; and readers that go away.
+
+use std::process::{Command, Stdio};
+
+use crate::program::{MODEL, Ran, Sandbox};
+
+#[test]
+fn every_command_prints_one_document() {
+    let sandbox = Sandbox::new();
+    sandbox.generate();
+    sandbox.measure();
+    for (schema, arguments) in [
+        ("siliconroute.devices/1", &["devices"][..]),
+        ("siliconroute.packages/1", &["packages", "list"]),
+        ("siliconroute.packages/1", &["packages", "verify"]),
+        ("siliconroute.models/1", &["models", "list"]),
+        ("siliconroute.models/1", &["models", "add", "mlp-128w-4l.onnx"]),
+        ("siliconroute.models/1", &["models", "fetch", MODEL]),
+        ("siliconroute.models/1", &["models", "generate", MODEL]),
+        ("siliconroute.model/1", &["models", "inspect", MODEL]),
+        ("siliconroute.bench/1", &["bench", "-m", MODEL, "--iterations", "1"]),
+        ("siliconroute.bench/1", &["bench", "-m", MODEL, "--iterations", "1", "-o", "csv"]),
+        ("siliconroute.fits/1", &["fit"]),
+        ("siliconroute.decision/1", &["route", "-m", MODEL]),
+        ("siliconroute.run/1", &["run", "-m", MODEL]),
+        ("siliconroute.evaluation/1", &["evaluate", "--stored"]),
+        ("siliconroute.doctor/1", &["doctor"]),
+        ("siliconroute.config/1", &["config", "show"]),
+    ] {
+        sandbox.document(schema, arguments);
+        let quiet = sandbox.succeed(&[arguments, &["--json", "--quiet"]].concat());
+        assert_eq!(quiet.err, "", "{arguments:?}");
+    }
+}
+
+/// What was written is all or nothing for a reader that has gone.
+#[cfg(unix)]
+#[test]
+fn a_reader_that_has_gone_is_no_error() {
+    let sandbox = Sandbox::new();
+    sandbox.measure();
+    for arguments in [
+        &["--help"][..],
+        &["--version"],
+        &["completions", "zsh"],
+        &["config", "show"],
+        &["devices", "--json"],
+        &["models", "list"],
+        &["packages", "list", "--json"],
+        &["bench", "-m", MODEL, "--iterations", "1"],
+        &["run", "-m", MODEL],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = sandbox.command(arguments);
+        let ran = Ran::of(command.stdout(writer).output().unwrap());
+        assert_eq!(ran.code(), Some(0), "{arguments:?}: {}", ran.err);
+        assert!(!ran.err.contains("error"), "{}", ran.err);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn closed_standard_streams_are_no_error() {
+    let sandbox = Sandbox::new();
+    for closed in [">&-", "2>&-", "<&-", ">&- 2>&- <&-"] {
+        let mut command = Command::new("sh");
+        sandbox.prepare(&mut command);
+        let script = format!("exec \"$0\" --home home --offline devices {closed}");
+        let ran = command.args(["-c", &script, env!("CARGO_BIN_EXE_siliconroute")]).output().unwrap();
+        assert_eq!(Ran::of(ran).code(), Some(0), "{closed}");
+    }
+}
+
+/// `/dev/full` takes a write as a full disk does.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_result_that_cannot_be_written_is_an_error() {
+    let sandbox = Sandbox::new();
+    sandbox.measure();
+    for arguments in [
+        &["--help"][..],
+        &["config", "show", "--json"],
+        &["completions", "bash"],
+        &["devices"],
+        &["doctor", "--json"],
+        &["run", "-m", MODEL, "--json"],
+    ] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let mut command = sandbox.command(arguments);
+        let ran = Ran::of(command.stdout(Stdio::from(full)).output().unwrap());
+        assert_eq!(ran.code(), Some(1), "{arguments:?}");
+        assert!(arguments == ["--help"] || ran.err.contains("cannot write the result"), "{}", ran.err);
+    }
+}

@@ -1,0 +1,156 @@
+//! Interrupts, sudden ends, and two programs in one home.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Child, Command, ExitStatus};
+
+use crate::program::{MODEL, Ran, Sandbox};
+
+/// So many samples that only an interrupt ends them.
+const ENDLESS: &[&str] = &["bench", "-m", MODEL, "--json", "--iterations", "4000000000"];
+
+/// A running command whose messages are read as they come.
+struct Running {
+    child: Child,
+    messages: BufReader<std::process::ChildStderr>,
+    seen: String,
+}
+
+impl Running {
+    /// Starts a command in a process group of its own, as a shell does.
+    fn start(sandbox: &Sandbox, arguments: &[&str]) -> Self {
+        let mut child = sandbox.command(arguments).process_group(0).spawn().unwrap();
+        let messages = BufReader::new(child.stderr.take().unwrap());
+        Self { child, messages, seen: String::new() }
+    }
+
+    /// Waits for a message that holds `part`.
+    #[track_caller]
+    fn wait_for(&mut self, part: &str) {
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.messages.read_line(&mut line).unwrap(), 0, "`{part}` never came: {}", self.seen);
+            self.seen.push_str(&line);
+            if line.contains(part) {
+                return;
+            }
+        }
+    }
+
+    /// Sends a signal to the whole group, as a terminal does.
+    fn signal(&self, name: &str) {
+        let group = format!("-{}", self.child.id());
+        let sent =
+            Command::new("sh").args(["-c", "kill -s \"$0\" -- \"$1\"", name, &group]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    /// Waits for the end; gives status, standard output and messages.
+    fn end(mut self) -> (ExitStatus, String, String) {
+        let mut out = String::new();
+        self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        self.messages.read_to_string(&mut self.seen).unwrap();
+        assert!(!self.seen.contains("panicked"), "{}", self.seen);
+        (self.child.wait().unwrap(), out, self.seen)
+    }
+}
+
+#[test]
+fn an_interrupt_ends_the_work_in_order() {
+    for (signal, part) in [("INT", "targets"), ("INT", "measuring"), ("TERM", "measuring")] {
+        let sandbox = Sandbox::new();
+        let mut running = Running::start(&sandbox, ENDLESS);
+        running.wait_for(part);
+        running.signal(signal);
+        let (status, out, messages) = running.end();
+        assert_eq!(status.code(), Some(130), "{messages}");
+        assert_eq!(out, "");
+        assert!(messages.contains("error: interrupted; what was measured is kept"), "{messages}");
+        sandbox.is_intact();
+        let failed = sandbox.run(&["route", "-m", MODEL]);
+        assert!(failed.err.contains("no measurement"), "an interrupt is no failure: {}", failed.err);
+        sandbox.measure();
+    }
+}
+
+#[test]
+fn a_second_interrupt_ends_the_program_at_once() {
+    let sandbox = Sandbox::new();
+    let mut running = Running::start(&sandbox, ENDLESS);
+    running.wait_for("measuring");
+    running.signal("INT");
+    running.signal("INT");
+    let (status, out, messages) = running.end();
+    assert_eq!(status.code(), Some(130), "{messages}");
+    assert_eq!(out, "");
+    sandbox.is_intact();
+    sandbox.measure();
+}
+
+#[test]
+fn a_killed_program_leaves_a_usable_home() {
+    let sandbox = Sandbox::new();
+    for part in ["targets", "measuring"] {
+        let mut running = Running::start(&sandbox, ENDLESS);
+        running.wait_for(part);
+        running.child.kill().unwrap();
+        let (status, ..) = running.end();
+        assert_eq!(status.signal(), Some(9));
+        sandbox.is_intact();
+        sandbox.measure();
+        std::fs::remove_dir_all(sandbox.home()).unwrap();
+    }
+}
+
+#[test]
+fn a_second_program_waits_until_the_first_has_measured() {
+    let sandbox = Sandbox::new();
+    sandbox.succeed(&["devices"]);
+    let lock = std::fs::File::create(sandbox.home().join("measuring.lock")).unwrap();
+    lock.lock().unwrap();
+    let arguments = ["bench", "-m", MODEL, "--json", "--iterations", "3"];
+    let mut waiting = Running::start(&sandbox, &arguments);
+    waiting.wait_for("another program is measuring");
+    let mut stopped = Running::start(&sandbox, &arguments);
+    stopped.wait_for("another program is measuring");
+    stopped.signal("INT");
+    assert_eq!(stopped.end().0.code(), Some(130));
+    // What does not measure does not wait.
+    sandbox.succeed(&["devices"]);
+    sandbox.succeed(&["run", "-m", MODEL, "-d", "cpu/rten"]);
+    lock.unlock().unwrap();
+    let (status, out, messages) = waiting.end();
+    assert_eq!(status.code(), Some(0), "{messages}");
+    assert!(out.contains("siliconroute.bench/1"));
+}
+
+#[test]
+fn several_programs_share_a_new_home() {
+    let sandbox = Sandbox::new();
+    let arguments = ["bench", "-m", MODEL, "--json", "--iterations", "3"];
+    let running: Vec<_> = (0..3).map(|_| sandbox.start(&arguments)).collect();
+    for child in running {
+        let ran = Ran::of(child.wait_with_output().unwrap());
+        assert_eq!(ran.code(), Some(0), "{}", ran.err);
+        assert_eq!(ran.json()["benchmark_info"]["iterations"], 3);
+    }
+    sandbox.is_intact();
+}
+
+#[test]
+fn an_interrupted_start_goes_on_where_it_stopped() {
+    let sandbox = Sandbox::new();
+    let mut first = Running::start(&sandbox, &["up", "--once", "--json"]);
+    first.wait_for("measuring  3/");
+    first.signal("INT");
+    let (status, out, messages) = first.end();
+    assert_eq!((status.code(), out.as_str()), (Some(130), ""), "{messages}");
+    let second = crate::up::run(&sandbox);
+    let third = crate::up::run(&sandbox);
+    let trials = |report: &serde_json::Value| report["measured_trials"].as_u64().unwrap();
+    let decisions = second["decisions"].as_array().unwrap().len() as u64;
+    assert!((decisions..2 * decisions).contains(&trials(&second)), "{second}");
+    assert_eq!(trials(&third), 0, "a start with nothing new measures nothing");
+    assert_eq!(third["decisions"], second["decisions"]);
+    sandbox.is_intact();
+}

@@ -1,0 +1,27 @@
+//! The command line as a user meets it: the built program, a home of its own for each test, no network.
+//!
+//! Invariant: no test depends on how long anything takes, on installed packages or on the user's own settings.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking, in what its tests share too"
+)]
+
+mod arrays;
+mod catalogue;
+mod disk;
+mod documents;
+mod help;
+#[cfg(unix)]
+mod interrupts;
+mod measuring;
+mod model_files;
+mod onnx_file;
+mod packages;
+mod program;
+mod settings;
+mod stores;
+mod targets;
+mod up;
+mod worker;

@@ -1,0 +1,161 @@
+//! Settings, flags, and the home itself.
+
+use crate::program::{MODEL, Ran, Sandbox, text};
+
+#[test]
+fn every_setting_is_shown_with_its_origin() {
+    let sandbox = Sandbox::new();
+    sandbox.write("home/config.toml", "seed = 5\naccuracy = \"exact\"\n");
+    let shown = sandbox.document("siliconroute.config/1", &["config", "show", "--seed", "9"]);
+    let of = |key: &str| {
+        let settings = shown["settings"].as_array().unwrap();
+        let setting = settings.iter().find(|setting| setting["key"] == key).unwrap();
+        (setting["value"].as_str().unwrap().to_owned(), setting["origin"].as_str().unwrap().to_owned())
+    };
+    let pair = |value: &str, origin: &str| (value.to_owned(), origin.to_owned());
+    assert_eq!(of("seed"), pair("9", "flag"));
+    assert_eq!(of("accuracy"), pair("exact", "file"));
+    assert_eq!(of("trial_budget_ms"), pair("1", "environment"));
+    assert_eq!(of("offline"), pair("true", "flag"));
+    assert_eq!(of("goal"), pair("fastest", "default"));
+    insta::assert_snapshot!(sandbox.succeed(&["config", "show"]).out);
+}
+
+#[test]
+fn refuses_a_settings_file_that_cannot_be_used() {
+    let sandbox = Sandbox::new();
+    let check = |content: &[u8], parts: &[&str]| {
+        sandbox.write("home/config.toml", content);
+        for command in [&["config", "show"][..], &["devices"], &["up", "--once"]] {
+            sandbox.refuse(2, parts, command);
+        }
+    };
+    check(b"sed = 2", &["unknown setting `sed`", "config.toml", "the settings are", "seed"]);
+    check(b"seed = \"x\"", &["`seed` (file)", "`x`", "a whole number"]);
+    check(b"seed = -1", &["`seed` (file)", "`-1`", "a whole number"]);
+    check(b"offline = \"maybe\"", &["`offline` (file)", "true or false"]);
+    check(b"accuracy = \"best\"", &["exact, standard or relaxed"]);
+    check(b"trial_budget_s = 0.1", &["unknown setting `trial_budget_s`"]);
+    check(b"worker_memory_percent = 0", &["from 1 to 100"]);
+    check(b"seed = [", &["config.toml", "not valid TOML", "line 1"]);
+    check(b"\xff\xfe\x00", &["cannot read the settings", "config.toml"]);
+}
+
+#[test]
+fn refuses_an_environment_that_cannot_be_used() {
+    let sandbox = Sandbox::new();
+    let check = |variable: &str, value: &str, parts: &[&str]| {
+        let mut command = sandbox.command(&["devices", "--json"]);
+        Ran::of(command.env(variable, value).output().unwrap()).is_refusal(2, parts);
+    };
+    check("SILICONROUTE_SPEED", "1", &["unknown setting `speed`", "`SILICONROUTE_SPEED`"]);
+    check("SILICONROUTE_SEED", "one", &["`seed` (environment)", "`one`", "a whole number"]);
+    check("SILICONROUTE_TRIAL_BUDGET_MS", "0", &["`trial_budget_ms` (environment)", "from 1 to 600000"]);
+    check("SILICONROUTE_ACCURACY", "", &["`accuracy` (environment)", "exact, standard or relaxed"]);
+}
+
+#[test]
+fn the_environment_names_the_home() {
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.bare_command();
+    command.env("SILICONROUTE_HOME", sandbox.path("elsewhere")).args(["devices", "--offline", "--json"]);
+    assert_eq!(Ran::of(command.output().unwrap()).code(), Some(0));
+    assert!(sandbox.path("elsewhere/store.sqlite").is_file());
+}
+
+#[test]
+fn refuses_a_home_that_is_no_folder() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.write("file", "in the way");
+    for home in [file.clone(), file.join("below")] {
+        let mut command = sandbox.bare_command();
+        command.args(["devices", "--offline", "--json", "--home", text(&home)]);
+        let ran = Ran::of(command.output().unwrap());
+        ran.is_refusal(
+            1,
+            &["cannot make the folder", text(&home), "hint: choose another folder with --home"],
+        );
+    }
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "in the way");
+}
+
+/// Nobody can make a folder there, not even the administrator.
+#[cfg(target_os = "linux")]
+#[test]
+fn refuses_a_home_that_cannot_be_made() {
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.bare_command();
+    command.args(["devices", "--offline", "--json", "--home", "/proc/siliconroute"]);
+    let ran = Ran::of(command.output().unwrap());
+    ran.is_refusal(1, &["cannot make the folder `/proc/siliconroute`", "hint: choose another folder"]);
+}
+
+#[test]
+fn refuses_wrong_flags() {
+    let sandbox = Sandbox::new();
+    let check = |arguments: &[&str], parts: &[&str]| {
+        sandbox.refuse(2, parts, arguments);
+    };
+    check(&["frobnicate"], &["unrecognized subcommand 'frobnicate'", "--help"]);
+    check(&["benhc"], &["'bench'"]);
+    check(&["bench"], &["--model <MODEL>"]);
+    check(&["bench", "-m", MODEL, "--frob"], &["unexpected argument '--frob'"]);
+    check(&["bench", "-m", MODEL, "--output", "xml"], &["'xml'", "table, json, csv, md"]);
+    check(&["bench", "-m", MODEL, "--iterations", "0"], &["'0'", "--iterations"]);
+    check(&["bench", "-m", MODEL, "--batch", "two"], &["'two'", "--batch"]);
+    check(&["bench", "-m", MODEL, "--batch", "0"], &["batch 0", "the least batch is 1"]);
+    check(&["bench", "-m", MODEL, "--batch", "1,0"], &["batch 0"]);
+    check(&["bench", "-m", MODEL, "--time", "nan"], &["--time NaN", "give seconds"]);
+    check(&["bench", "-m", MODEL, "--time=-1"], &["--time -1", "give seconds"]);
+    check(&["bench", "-m", MODEL, "--time", "1e300"], &["--time", "give seconds"]);
+    check(&["bench", "-m", MODEL, "--workload", "sleepy"], &["unknown workload `sleepy`", "`sustained`"]);
+    check(&["bench", "-m", MODEL, "--workload", "cold_start"], &["not yet `cold_start`"]);
+    check(&["route", "-m", MODEL, "--batch", "0"], &["batch 0"]);
+    check(&["route", "-m", MODEL, "--workload", "x"], &["`x`", "sustained, idle_loaded or cold_start"]);
+    check(&["route", "-m", MODEL, "--goal", "x"], &["unknown goal `x`", "fastest"]);
+    check(&["run", "-m", MODEL, "--accuracy", "x"], &["`x`", "exact, standard or relaxed"]);
+    check(&["evaluate", "-m", MODEL, "--batch", "0"], &["batch 0"]);
+    check(&["completions", "tcsh"], &["'tcsh'", "bash"]);
+    check(&["devices", "--seed", "x"], &["'x'", "--seed"]);
+}
+
+#[test]
+fn refuses_sizes_that_no_machine_holds() {
+    let sandbox = Sandbox::new();
+    let check = |arguments: &[&str], parts: &[&str]| {
+        for command in
+            [&["run", "-m", MODEL, "-d", "cpu/rten"][..], &["route", "-m", MODEL], &["bench", "-m", MODEL]]
+        {
+            sandbox.refuse(2, parts, &[command, arguments].concat());
+        }
+    };
+    check(&["--batch", "18446744073709551615"], &[MODEL, "too large"]);
+    check(&["--batch", "4611686018427387904"], &[MODEL, "too large"]);
+    check(&["--shape", "input:18446744073709551615,128"], &["input:18446744073709551615,128", "too many"]);
+    check(&["--shape", "input:99999999999999,128"], &["too large"]);
+    check(&["--shape", "input:99999999999999999999,128"], &["no whole number from 1 up"]);
+    for command in [&["run", "-m", MODEL, "-d", "cpu/rten"][..], &["bench", "-m", MODEL]] {
+        let big = [command, &["--batch", "100000000"]].concat();
+        sandbox.refuse(2, &["over the limit", "bind smaller dimensions"], &big);
+    }
+}
+
+#[test]
+fn refuses_shapes_that_are_not_the_models() {
+    let sandbox = Sandbox::new();
+    let check = |shape: &str, parts: &[&str]| {
+        for command in [&["models", "inspect", MODEL][..], &["route", "-m", MODEL], &["bench", "-m", MODEL]] {
+            sandbox.refuse(2, parts, &[command, &["--shape", shape]].concat());
+        }
+    };
+    check("input", &["`input`", "write NAME:SIZE"]);
+    check("", &["write NAME:SIZE"]);
+    check(":1,128", &["write NAME:SIZE"]);
+    check("input:one,128", &["size `one` on axis 0"]);
+    check("input:0,128", &["size `0` on axis 0"]);
+    check("input:-1,128", &["size `-1` on axis 0"]);
+    check("input:1", &["`input` has 2 axes", "has 1"]);
+    check("input:1,128,1", &["`input` has 2 axes", "has 3"]);
+    check("input:1,127", &["axis 1", "fixed at 128", "127"]);
+    check("output:1,128", &["no input `output`", "it has input"]);
+}

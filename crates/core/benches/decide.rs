@@ -1,0 +1,115 @@
+//! Times one decision among 8 targets with 1,000 known models: measured, fitted, and excluded candidates.
+//!
+//! Run with `cargo bench -p siliconroute-core --bench decide`.
+
+use std::collections::BTreeMap;
+
+use siliconroute_core::accuracy::OutputDifference;
+use siliconroute_core::decide::{Context, Query, decide};
+use siliconroute_core::form::{FitRow, fit_forms};
+use siliconroute_core::knowledge::{Knowledge, KnowledgeBuilder, TrialFacts};
+use siliconroute_core::statistics::summarise;
+use siliconroute_core::trial::OutputCheck;
+use siliconroute_core::{
+    AccuracyClass, Bindings, Case, CaseFacts, ChipKey, ChipKind, Family, Goal, ModelId, ProviderName, Target,
+    TargetKey, Workload,
+};
+
+const TARGETS: usize = 8;
+const MODELS: usize = 1000;
+
+fn main() {
+    divan::main();
+}
+
+fn target(index: usize) -> Target {
+    let (chip, provider) = (ChipKey::cpu(), ProviderName(format!("p{index}")));
+    Target {
+        key: TargetKey::new(&chip, &provider, None),
+        provider,
+        provider_version: "1".to_owned(),
+        chip,
+        chip_kind: ChipKind::Cpu,
+        options: BTreeMap::new(),
+    }
+}
+
+fn case(index: usize) -> Case {
+    let mut digest = [0; 32];
+    digest[..8].copy_from_slice(&(index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
+    let flops = 1e6 * (index + 1) as f64;
+    let facts = CaseFacts {
+        batch: 1,
+        parameters: 1000 * (index as u64 + 1),
+        weight_bytes: 4000 * (index as u64 + 1),
+        nodes: 10,
+        flops,
+        activation_bytes: 1e4,
+        by_class: Vec::new(),
+        family: Family::Mlp,
+        inputs: Vec::new(),
+        assumptions: Vec::new(),
+    };
+    Case::new(ModelId(digest), format!("model-{index}"), Bindings::default(), facts)
+}
+
+fn time_ns(case: &Case, target: usize) -> f64 {
+    1e4 + case.facts.flops / (50.0 + 10.0 * target as f64)
+}
+
+/// Knowledge of [`MODELS`] cases measured on [`TARGETS`] targets, each with a fit.
+fn knowledge() -> Knowledge {
+    let cases: Vec<Case> = (0..MODELS).map(case).collect();
+    let mut builder = KnowledgeBuilder::default();
+    for index in 0..TARGETS {
+        let rows: Vec<FitRow> = cases
+            .iter()
+            .step_by(25)
+            .map(|case| FitRow::from((&case.facts, case.model, time_ns(case, index))))
+            .collect();
+        let fit = fit_forms(&rows, 1e6).expect("forty rows with different work can be fitted");
+        builder.target(target(index), [Some(fit), None, None], Some(1e-7));
+    }
+    let reference = target(0).key;
+    for case in &cases {
+        for index in 0..TARGETS {
+            let time = time_ns(case, index);
+            let samples: Vec<f64> = (0..30).map(|sample| time * (1.0 + 0.001 * f64::from(sample))).collect();
+            let summary = summarise(&samples).expect("thirty finite samples");
+            // The last target is too inexact for the standard class, so exclusion is part of the work.
+            let error = if index == TARGETS - 1 { 3e-2 } else { 1e-6 };
+            let difference =
+                OutputDifference { max_relative_error: error, same_top1: true, reference_magnitude: 1.0 };
+            builder.trial(TrialFacts {
+                target: target(index).key,
+                case: case.id,
+                model: case.model,
+                workload: Workload::Sustained,
+                outcome: Ok((summary, OutputCheck::Compared { reference: reference.clone(), difference })),
+            });
+        }
+    }
+    builder.build()
+}
+
+fn bench(bencher: divan::Bencher<'_, '_>, case: &Case) {
+    let knowledge = knowledge();
+    let query =
+        Query { case, workload: Workload::Sustained, goal: Goal::Fastest, accuracy: AccuracyClass::Standard };
+    let context = Context::default();
+    bencher.bench_local(|| {
+        decide(divan::black_box(&knowledge), divan::black_box(&query), divan::black_box(&context))
+    });
+}
+
+/// The case was measured on every target.
+#[divan::bench]
+fn measured_case(bencher: divan::Bencher<'_, '_>) {
+    bench(bencher, &case(500));
+}
+
+/// The case was never seen: every candidate is predicted by its fit.
+#[divan::bench]
+fn fitted_case(bencher: divan::Bencher<'_, '_>) {
+    bench(bencher, &case(MODELS + 500));
+}

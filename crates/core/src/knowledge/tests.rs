@@ -1,0 +1,175 @@
+//! How trials become what is known.
+
+use super::*;
+use crate::accuracy::{OutputDifference, OutputFault};
+use crate::chip::{ChipKey, ChipKind};
+use crate::statistics::summarise;
+use crate::target::ProviderName;
+
+const MODEL: ModelId = ModelId([1; 32]);
+const CASE: CaseId = CaseId([2; 32]);
+
+fn target(name: &str) -> Target {
+    Target {
+        key: TargetKey(name.to_owned()),
+        provider: ProviderName(name.to_owned()),
+        provider_version: "1".to_owned(),
+        chip: ChipKey::cpu(),
+        chip_kind: ChipKind::Cpu,
+        options: std::collections::BTreeMap::new(),
+    }
+}
+
+fn trial(name: &str, outcome: Result<(Summary, OutputCheck), Failure>) -> TrialFacts {
+    let target = TargetKey(name.to_owned());
+    TrialFacts { target, case: CASE, model: MODEL, workload: Workload::Sustained, outcome }
+}
+
+/// A session of 9 samples around `median_ns`.
+fn session(median_ns: f64) -> Summary {
+    let samples: Vec<f64> = (-4..=4).map(|step| median_ns + f64::from(step)).collect();
+    summarise(&samples).unwrap()
+}
+
+fn compared(error: f64) -> OutputCheck {
+    let difference =
+        OutputDifference { max_relative_error: error, same_top1: true, reference_magnitude: 1.0 };
+    OutputCheck::Compared { reference: TargetKey("a".to_owned()), difference }
+}
+
+fn failed() -> Result<(Summary, OutputCheck), Failure> {
+    Err(Failure::new(FailureKind::Crashed, "signal 11"))
+}
+
+/// Knowledge of the targets `a` and `b` from trials, oldest first.
+fn knowledge(trials: Vec<TrialFacts>) -> Knowledge {
+    let mut builder = KnowledgeBuilder::default();
+    builder.target(target("a"), [None, None, None], None);
+    builder.target(target("b"), [None, None, None], None);
+    for trial in trials {
+        builder.trial(trial);
+    }
+    builder.build()
+}
+
+fn exclusion(knowledge: &Knowledge, index: usize, class: AccuracyClass) -> Option<&Exclusion> {
+    knowledge.verdicts(MODEL).exclusion(index, class)
+}
+
+#[test]
+fn a_later_success_lifts_an_earlier_failure_and_the_other_way_round() {
+    #[track_caller]
+    fn check(trials: Vec<TrialFacts>, failed: bool) {
+        let knowledge = knowledge(trials);
+        let found = exclusion(&knowledge, 0, AccuracyClass::Relaxed);
+        assert_eq!(matches!(found, Some(Exclusion::Failed(_))), failed);
+        assert!(exclusion(&knowledge, 1, AccuracyClass::Relaxed).is_none());
+    }
+    let good = || trial("a", Ok((session(100.0), OutputCheck::Reference)));
+    let bad = || trial("a", failed());
+    check(vec![bad()], true);
+    check(vec![bad(), good()], false);
+    check(vec![good(), bad()], true);
+    check(vec![good(), bad(), good()], false);
+}
+
+#[test]
+fn a_failure_keeps_the_times_measured_before() {
+    let knowledge =
+        knowledge(vec![trial("a", Ok((session(100.0), OutputCheck::Reference))), trial("a", failed())]);
+    assert!(knowledge.estimate(CASE, TargetIndex(0), Workload::Sustained).is_some());
+}
+
+#[test]
+fn the_latest_output_check_counts() {
+    #[track_caller]
+    fn check(checks: Vec<OutputCheck>, allowed: [bool; 3]) {
+        let trials = checks.into_iter().map(|check| trial("b", Ok((session(100.0), check))));
+        let knowledge = knowledge(trials.collect());
+        let found = AccuracyClass::ALL.map(|class| exclusion(&knowledge, 1, class).is_none());
+        assert_eq!(found, allowed);
+    }
+    let not_compared = || OutputCheck::NotCompared { reason: "constant weights".to_owned() };
+    let fault = OutputFault::Count { found: 2, expected: 1 };
+    let faulty = || OutputCheck::Faulty { reference: TargetKey("a".to_owned()), fault: fault.clone() };
+    check(vec![compared(1e-3), compared(1e-6)], [true, true, true]);
+    check(vec![compared(1e-6), compared(1e-3)], [false, true, true]);
+    check(vec![compared(1e-6), faulty()], [false, false, false]);
+    check(vec![faulty(), compared(3e-2)], [false, false, true]);
+    check(vec![compared(1.0), OutputCheck::Reference], [true, true, true]);
+    // A check that compared nothing leaves the one before it, and what is known from elsewhere.
+    check(vec![compared(1e-3), not_compared()], [false, true, true]);
+    check(vec![not_compared()], [true, true, true]);
+}
+
+#[test]
+fn errors_on_other_models_count_where_nothing_was_compared() {
+    let mut elsewhere = trial("b", Ok((session(100.0), compared(2e-2))));
+    (elsewhere.model, elsewhere.case) = (ModelId([9; 32]), CaseId([9; 32]));
+    let knowledge = knowledge(vec![elsewhere]);
+    let worst_seen = 2e-2;
+    let class = AccuracyClass::Standard;
+    assert_eq!(exclusion(&knowledge, 1, class), Some(&Exclusion::UnprovenOutputs { class, worst_seen }));
+    assert_eq!(exclusion(&knowledge, 1, AccuracyClass::Relaxed), None);
+    assert_eq!(knowledge.targets()[1].worst_error, Some(worst_seen));
+}
+
+#[test]
+fn the_worst_error_starts_from_the_proof() {
+    let mut builder = KnowledgeBuilder::default();
+    builder.target(target("a"), [None, None, None], Some(3e-3));
+    builder.trial(trial("a", Ok((session(100.0), compared(1e-6)))));
+    assert_eq!(builder.build().targets()[0].worst_error, Some(3e-3));
+}
+
+#[test]
+fn sessions_are_joined_by_the_median_of_medians_and_the_hull() {
+    let sessions = [100.0, 300.0, 110.0];
+    let trials = sessions.map(|ns| trial("a", Ok((session(ns), OutputCheck::Reference))));
+    let knowledge = knowledge(trials.to_vec());
+    let estimate = knowledge.estimate(CASE, TargetIndex(0), Workload::Sustained).unwrap();
+    let own = sessions.map(|ns| session(ns).interval.unwrap());
+    assert!((estimate.time_ns - 110.0).abs() < 1e-9);
+    assert_eq!((estimate.sessions, estimate.samples), (3, 27));
+    assert!((estimate.interval.low - own[0].low).abs() < 1e-9);
+    assert!((estimate.interval.high - own[1].high).abs() < 1e-9);
+}
+
+#[test]
+fn a_session_of_few_samples_spans_what_it_saw() {
+    let few = summarise(&[90.0, 100.0, 130.0]).unwrap();
+    assert!(few.interval.is_none());
+    let knowledge = knowledge(vec![trial("a", Ok((few, OutputCheck::Reference)))]);
+    let estimate = knowledge.estimate(CASE, TargetIndex(0), Workload::Sustained).unwrap();
+    assert_eq!(estimate.interval, Interval { low: 90.0, high: 130.0 });
+}
+
+#[test]
+fn trials_of_other_targets_are_passed_over() {
+    let knowledge =
+        knowledge(vec![trial("gone", Ok((session(10.0), OutputCheck::Reference))), trial("gone", failed())]);
+    assert_eq!(knowledge.known_cases(), 0);
+    assert!(knowledge.cells(CASE).is_none());
+    assert!(knowledge.find(&TargetKey("gone".to_owned())).is_none());
+}
+
+#[test]
+fn workloads_are_kept_apart() {
+    let mut cold = trial("a", Ok((session(900.0), OutputCheck::Reference)));
+    cold.workload = Workload::ColdStart;
+    let knowledge = knowledge(vec![trial("a", Ok((session(100.0), OutputCheck::Reference))), cold]);
+    let time = |workload| knowledge.estimate(CASE, TargetIndex(0), workload).map(|it| it.time_ns);
+    assert_eq!(time(Workload::Sustained), Some(100.0));
+    assert_eq!(time(Workload::IdleLoaded), None);
+    assert_eq!(time(Workload::ColdStart), Some(900.0));
+    assert_eq!(knowledge.known_cases(), 1);
+}
+
+#[test]
+fn targets_keep_the_order_in_which_they_were_listed() {
+    let knowledge = knowledge(Vec::new());
+    let keys: Vec<&str> = knowledge.targets().iter().map(|entry| entry.target.key.as_str()).collect();
+    assert_eq!(keys, ["a", "b"]);
+    assert_eq!(knowledge.find(&TargetKey("b".to_owned())), Some(TargetIndex(1)));
+    assert!(knowledge.estimate(CASE, TargetIndex(7), Workload::Sustained).is_none());
+}

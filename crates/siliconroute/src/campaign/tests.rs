@@ -1,0 +1,221 @@
+//! How a case is sampled, on workers that take the time they are told.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
+use siliconroute_core::model::{Bindings, CaseFacts, Family};
+use siliconroute_core::{CaseId, Dimension, ElementType, ModelId, TensorData};
+use siliconroute_engine::worker::wire::EngineSpec;
+use siliconroute_testkit::{Behaviour, FakeEngine, FakeLauncher, FakeTarget, Fault, Moment, TimeLaw};
+
+use super::*;
+
+/// A machine whose embedded engine has `targets`, and a case to measure on them.
+struct Bench {
+    launcher: FakeLauncher,
+    found: Vec<Found>,
+    case: Case,
+    specs: Vec<TensorSpec>,
+    values: Vec<NamedTensor>,
+    constant_weights: bool,
+}
+
+impl Bench {
+    fn new(targets: Vec<FakeTarget>) -> Self {
+        let found = targets.iter().map(|fake| Found {
+            target: fake.target.clone(),
+            engine: EngineSpec::Rten,
+            device: BTreeMap::new(),
+            proven_error: Reading::Available(0.0),
+            unavailable: None,
+            may_pass: false,
+        });
+        let facts = CaseFacts {
+            batch: 1,
+            parameters: 0,
+            weight_bytes: 0,
+            nodes: 4,
+            flops: 0.0,
+            activation_bytes: 0.0,
+            by_class: Vec::new(),
+            family: Family::Mlp,
+            inputs: Vec::new(),
+            assumptions: Vec::new(),
+        };
+        let tensor = Tensor::new(vec![1, 64], TensorData::Float32(vec![0.5; 64])).unwrap();
+        Self {
+            found: found.collect(),
+            launcher: FakeLauncher::new(vec![FakeEngine::new("rten", targets)]),
+            case: Case::new(ModelId([1; 32]), "mlp-64w-2l".to_owned(), Bindings::default(), facts),
+            specs: vec![TensorSpec {
+                name: "input".to_owned(),
+                element: ElementType::Float32,
+                shape: vec![Dimension::Fixed(1), Dimension::Fixed(64)],
+            }],
+            values: vec![NamedTensor { name: "input".to_owned(), tensor }],
+            constant_weights: false,
+        }
+    }
+
+    fn measure(&self, sampling: &Sampling, cancelled: &dyn Fn() -> bool) -> Vec<Trial> {
+        let test = CaseToMeasure {
+            case: &self.case,
+            path: Path::new("mlp-64w-2l.onnx"),
+            inputs: &self.specs,
+            outputs: &self.specs,
+            values: &self.values,
+            input_seed: 5,
+            constant_weights: self.constant_weights,
+        };
+        let setting = Setting {
+            purpose: Purpose::Learn,
+            sampling,
+            order_seed: 3,
+            clock: &|| 1_000,
+            conditions: &|| "{}".to_owned(),
+            cancelled,
+        };
+        let targets: Vec<&Found> = self.found.iter().collect();
+        measure_case(&mut Workers::new(&self.launcher), &test, &targets, &setting)
+    }
+
+    fn measured(&self, sampling: &Sampling) -> Vec<Measurement> {
+        self.measure(sampling, &|| false).into_iter().map(|trial| trial.outcome.unwrap()).collect()
+    }
+}
+
+/// A target that takes `time_ns`, give or take the share `spread`.
+fn target(key: &str, time_ns: f64, spread: f64) -> FakeTarget {
+    FakeTarget { spread, ..FakeTarget::new(key, TimeLaw::new(time_ns, 0.0)) }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_order() {
+    let orders = |seed| {
+        let mut shuffle = Shuffle::new(seed);
+        (0..4).map(|_| shuffle.shuffled(5)).collect::<Vec<_>>()
+    };
+    assert_eq!(orders(7), orders(7));
+    assert_ne!(orders(7), orders(8));
+    let mut sorted = orders(7).swap_remove(2);
+    sorted.sort_unstable();
+    assert_eq!(sorted, [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn a_steady_target_gets_the_least_number_of_samples_over_all_rounds() {
+    let measured = Bench::new(vec![target("cpu/rten", 1e5, 0.0)]).measured(&Sampling::default());
+    let samples = &measured[0].samples;
+    assert_eq!(samples.len(), 30);
+    for round in 0..3 {
+        assert_eq!(samples.iter().filter(|sample| sample.round == round).count(), 10);
+    }
+    // Ten calls of 0.1 ms make the millisecond that a sample lasts at least.
+    assert!(samples.iter().all(|sample| (sample.calls, sample.total_ns) == (10, 1_000_000)));
+    assert_eq!(measured[0].outputs, OutputCheck::Reference);
+    assert!(measured[0].warmup_calls >= 3_000);
+}
+
+#[test]
+fn a_sample_on_a_device_lasts_longer() {
+    let measured = Bench::new(vec![target("gpu:1:1@a/webgpu", 1e5, 0.0)]).measured(&Sampling::default());
+    assert!(measured[0].samples.iter().all(|sample| sample.calls == 50));
+}
+
+#[test]
+fn an_unsteady_target_is_sampled_until_the_budget_is_spent() {
+    let bench = Bench::new(vec![target("cpu/rten", 1e6, 0.9)]);
+    let patient = Sampling { budget: Duration::from_secs(2), ..Sampling::default() };
+    let taken = bench.measured(&patient)[0].samples.len();
+    assert!(taken > 30, "{taken}");
+    let hasty = Sampling { budget: Duration::ZERO, ..Sampling::default() };
+    assert_eq!(bench.measured(&hasty)[0].samples.len(), 30);
+}
+
+#[test]
+fn a_very_slow_target_is_given_up_at_the_hard_limit_with_what_there_is() {
+    let measured = Bench::new(vec![target("cpu/rten", 15e9, 0.0)]).measured(&Sampling::default());
+    assert_eq!(measured[0].samples.len(), 2);
+}
+
+#[test]
+fn a_fixed_number_of_iterations_is_kept_to() {
+    for iterations in [1, 2, 7, 30, 31] {
+        let sampling = Sampling { fixed_iterations: Some(iterations), ..Sampling::default() };
+        let measured = Bench::new(vec![target("cpu/rten", 1e4, 0.5)]).measured(&sampling);
+        assert_eq!(measured[0].samples.len(), iterations as usize);
+        assert!(measured[0].samples.iter().all(|sample| sample.calls == 1));
+    }
+}
+
+#[test]
+fn targets_take_turns_within_each_round() {
+    let bench = Bench::new(vec![target("cpu/rten", 1e6, 0.0), target("gpu:1:1@a/webgpu", 1e6, 0.0)]);
+    bench.measure(&Sampling::default(), &|| false);
+    let calls = bench.launcher.calls();
+    let turns: Vec<_> = calls.into_iter().filter(|c| c.request == "sample").map(|c| c.target).collect();
+    assert_eq!(turns.len(), 6);
+    for round in turns.chunks(2) {
+        assert_ne!(round[0], round[1]);
+    }
+}
+
+#[test]
+fn a_trial_says_what_it_is() {
+    let trial = Bench::new(vec![target("cpu/rten", 1e6, 0.0)]).measure(&Sampling::default(), &|| false);
+    let trial = &trial[0];
+    assert_eq!((trial.order_seed, trial.input_seed, trial.started_unix_ms), (3, 5, 1_000));
+    assert_eq!((trial.workload, trial.purpose), (Workload::Sustained, Purpose::Learn));
+    assert_eq!(trial.case, CaseId::derive(ModelId([1; 32]), ""));
+}
+
+#[test]
+fn a_failure_in_a_later_round_voids_the_trial_and_no_other() {
+    let failing =
+        target("cpu/rten", 1e6, 0.0).always(Behaviour::fault_after(Moment::Sample, 2, Fault::OutOfMemory));
+    let bench = Bench::new(vec![failing, target("gpu:1:1@a/webgpu", 1e6, 0.0)]);
+    let trials = bench.measure(&Sampling::default(), &|| false);
+    for trial in trials {
+        match trial.target.as_str() {
+            "cpu/rten" => assert_eq!(trial.outcome.unwrap_err().kind, FailureKind::MemoryExceeded),
+            _ => assert_eq!(trial.outcome.unwrap().outputs, OutputCheck::Reference),
+        }
+    }
+    let requests = bench.launcher.calls();
+    assert_eq!(requests.iter().filter(|call| call.request == "close").count(), 1);
+}
+
+#[test]
+fn a_refusal_keeps_the_worker_and_frees_its_session() {
+    let refusing =
+        target("cpu/rten", 1e6, 0.0).always(Behaviour::fault(Moment::Run, Fault::Refuse("no".to_owned())));
+    let bench = Bench::new(vec![refusing]);
+    bench.measure(&Sampling::default(), &|| false);
+    let requests: Vec<_> = bench.launcher.calls().into_iter().map(|call| call.request).collect();
+    assert_eq!(requests, ["open", "create", "set_inputs", "run", "close"]);
+}
+
+#[test]
+fn constant_weights_are_not_compared() {
+    let mut bench = Bench::new(vec![target("cpu/rten", 1e6, 0.0), target("cpu/openvino", 1e6, 0.0)]);
+    bench.constant_weights = true;
+    let trials = bench.measure(&Sampling::default(), &|| false);
+    let check = |key: &str| {
+        let trial = trials.iter().find(|trial| trial.target.as_str() == key).unwrap();
+        trial.outcome.as_ref().unwrap().outputs.clone()
+    };
+    assert_eq!(check("cpu/rten"), OutputCheck::Reference);
+    assert!(matches!(check("cpu/openvino"), OutputCheck::NotCompared { .. }));
+}
+
+#[test]
+fn a_wish_to_stop_ends_the_case_without_a_trial() {
+    let bench = Bench::new(vec![target("cpu/rten", 1e6, 0.0)]);
+    let looks = Cell::new(0);
+    let trials = bench.measure(&Sampling::default(), &|| {
+        looks.set(looks.get() + 1);
+        looks.get() > 3
+    });
+    assert!(trials.is_empty());
+    assert_eq!(bench.launcher.calls().last().map(|call| call.request), Some("close"));
+}

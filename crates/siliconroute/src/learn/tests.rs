@@ -1,0 +1,44 @@
+//! The identity of what a hardware model was fitted on.
+
+use siliconroute_core::ModelId;
+use siliconroute_core::model::Family;
+
+use super::*;
+
+fn row(model: u8, time_ns: f64) -> FitRow {
+    FitRow {
+        model: ModelId([model; 32]),
+        flops: 1e6,
+        weight_bytes: 4e3,
+        parameters: 1e3,
+        batch: 1.0,
+        family: Family::Mlp,
+        time_ns,
+    }
+}
+
+#[test]
+fn a_digest_changes_with_whatever_a_fit_depends_on() {
+    let rows = [row(1, 5.0), row(2, 6.0)];
+    let original = digest(&rows, 8e6);
+    assert_eq!(digest(&rows, 8e6), original);
+    let mut changed = vec![digest(&rows, 9e6), digest(&rows[..1], 8e6), digest(&[rows[1], rows[0]], 8e6)];
+    let changes: [fn(&mut FitRow); 7] = [
+        |row| row.model = ModelId([9; 32]),
+        |row| row.flops += 1.0,
+        |row| row.weight_bytes += 1.0,
+        |row| row.parameters += 1.0,
+        |row| row.batch += 1.0,
+        |row| row.family = Family::Conv,
+        |row| row.time_ns += 1.0,
+    ];
+    for change in changes {
+        let mut other = rows;
+        change(&mut other[1]);
+        changed.push(digest(&other, 8e6));
+    }
+    for (index, digest) in changed.iter().enumerate() {
+        assert_ne!(*digest, original, "change {index}");
+        assert!(!changed[..index].contains(digest), "change {index}");
+    }
+}

@@ -1,0 +1,136 @@
+//! How models are named, and how their dimensions are bound.
+
+use siliconroute_store::OpenOptions;
+
+use super::*;
+
+/// A fetcher that nothing may ask.
+struct NeverAsked;
+
+impl Fetcher for NeverAsked {
+    fn fetch(
+        &self,
+        wheel: &packages::WheelPin,
+        _: &Path,
+        _: &mut dyn packages::Progress,
+    ) -> Result<PathBuf, packages::FetchError> {
+        panic!("{wheel:?} is fetched")
+    }
+}
+
+struct Library {
+    folder: tempfile::TempDir,
+    store: Store,
+}
+
+impl Library {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("store.sqlite"), &OpenOptions::default()).unwrap();
+        Self { folder, store }
+    }
+
+    fn models(&self) -> Models<'_> {
+        Models { folder: self.folder.path().to_owned(), store: &self.store, now_unix_ms: 0, offline: true }
+    }
+
+    fn resolve(&self, reference: &str) -> Result<KnownModel, ModelError> {
+        self.models().resolve(reference, &NeverAsked, &mut packages::Silent)
+    }
+}
+
+#[test]
+fn a_reference_is_a_file_a_synthetic_name_or_a_name_of_the_catalogue() {
+    #[track_caller]
+    fn check(reference: &str, kind: &str) {
+        let found = match parse_reference(reference) {
+            Ok(Origin::File(path)) => {
+                assert!(path.is_absolute());
+                "file"
+            }
+            Ok(Origin::Synthetic(_)) => "synthetic",
+            Ok(Origin::Catalogue(_)) => "catalogue",
+            Err(ModelError::Unknown { .. }) => "unknown",
+            Err(_) => "error",
+        };
+        assert_eq!(found, kind, "{reference}");
+    }
+    check("model.onnx", "file");
+    check("folder/model", "file");
+    check("folder\\model", "file");
+    check("mlp-256w-4l", "synthetic");
+    check("./mlp-256w-4l", "file");
+    check("magika", "catalogue");
+    check("magica", "unknown");
+    check("", "unknown");
+    check("mlp-0w-4l", "unknown");
+}
+
+#[test]
+fn a_generated_model_is_written_once_and_remembered() {
+    let library = Library::new();
+    let model = library.resolve("mlp-64w-2l").unwrap();
+    assert!(model.synthetic && model.path.is_file());
+    assert_eq!(model.facts.batch_dimension(), Some("batch"));
+    let written = std::fs::metadata(&model.path).unwrap().modified().unwrap();
+    let again = library.resolve("mlp-64w-2l").unwrap();
+    assert_eq!(again.facts, model.facts);
+    assert_eq!(std::fs::metadata(&model.path).unwrap().modified().unwrap(), written);
+    let (size, modified) = file_stamp(&model.path).unwrap();
+    assert!(library.store.model_by_file(&model.path, size, modified).unwrap().is_some());
+}
+
+#[test]
+fn a_changed_file_is_read_anew() {
+    let library = Library::new();
+    let path = library.folder.path().join("own.onnx");
+    let write = |width| {
+        SyntheticModel::new(siliconroute_onnx::SyntheticFamily::Mlp, width, 1).write(&path).unwrap();
+    };
+    write(32);
+    let reference = path.display().to_string();
+    let before = library.resolve(&reference).unwrap();
+    write(48);
+    let after = library.resolve(&reference).unwrap();
+    assert_eq!((before.name.as_str(), before.synthetic), ("own", false));
+    assert_ne!(before.facts.id, after.facts.id);
+}
+
+#[test]
+fn offline_a_model_that_is_not_here_is_not_fetched() {
+    let error = Library::new().resolve("magika").unwrap_err();
+    assert!(matches!(error, ModelError::Offline(_)), "{error}");
+    assert_eq!(error.kind(), ErrorKind::NothingSuitable);
+    assert!(error.hint().unwrap().contains("--offline"));
+}
+
+#[test]
+fn dimensions_are_bound_by_batch_or_shape_and_default_to_one() {
+    let library = Library::new();
+    let model = library.resolve("mlp-64w-2l").unwrap();
+    let shape = |sizes: &[u64]| BTreeMap::from([("input".to_owned(), sizes.to_vec())]);
+    let bind = |given: &Given| library.models().case(&model, given);
+    let batch = |given: &Given| bind(given).unwrap().facts.batch;
+    assert_eq!(batch(&Given::default()), 1);
+    assert_eq!(batch(&Given { batch: Some(7), ..Given::default() }), 7);
+    assert_eq!(batch(&Given { shapes: shape(&[5, 64]), ..Given::default() }), 5);
+    for wrong in [shape(&[5, 63]), shape(&[5]), shape(&[0, 64]), BTreeMap::from([("x".to_owned(), vec![1])])]
+    {
+        let error = bind(&Given { shapes: wrong, ..Given::default() }).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Usage, "{error}");
+    }
+    assert!(bind(&Given { batch: Some(0), ..Given::default() }).is_err());
+    assert!(bind(&Given { batch: Some(u64::MAX), ..Given::default() }).is_err());
+}
+
+#[test]
+fn the_same_bindings_are_the_same_case() {
+    let library = Library::new();
+    let model = library.resolve("mlp-64w-2l").unwrap();
+    let case =
+        |batch| library.models().case(&model, &Given { batch: Some(batch), ..Given::default() }).unwrap();
+    assert_eq!(case(2), case(2));
+    assert_ne!(case(2).id, case(3).id);
+    assert!((case(3).facts.flops / case(1).facts.flops - 3.0).abs() < 1e-9);
+    assert_eq!(library.store.cases().unwrap().len(), 3);
+}

@@ -1,0 +1,141 @@
+//! Decisions against the truth, for the router and for every baseline, on times that are known.
+
+use siliconroute::evaluation::{CheckedDecision, Evaluation};
+use siliconroute::event::Silent;
+use siliconroute::run::Routing;
+use siliconroute_core::Reading;
+use siliconroute_testkit::{Behaviour, FakeTarget};
+
+use crate::simulated::{GPU, ORT, RTEN, Simulated, gpu, key, ort, question, rten};
+
+/// A target with these times in milliseconds, exactly.
+fn timed(target: FakeTarget, times_ms: &[(&str, f64)]) -> FakeTarget {
+    let still = FakeTarget { spread: 0.0, ..target };
+    times_ms.iter().fold(still, |target, (model, ms)| target.on(model, Behaviour::time(ms * 1e6)))
+}
+
+/// Checks decisions for these models on a machine that has learned already.
+fn check(simulated: &Simulated, models: &[&str]) -> Vec<CheckedDecision> {
+    let router = simulated.router();
+    let targets = router.targets(&mut Silent).unwrap();
+    let learned = router.learn(&targets).unwrap();
+    let questions: Vec<_> = models.iter().map(|model| question(&router, model, 1)).collect();
+    router.check(&questions, &targets, &learned, &Routing::default(), &mut Silent).unwrap()
+}
+
+#[track_caller]
+fn close(found: Option<f64>, expected: f64) {
+    let found = found.unwrap();
+    assert!((found - expected).abs() < 1e-6, "{found} is not {expected}");
+}
+
+#[test]
+fn a_decision_is_made_before_the_trials_that_judge_it() {
+    let simulated = Simulated::with(
+        timed(ort(), &[("mlp-512w-4l", 2.0)]),
+        timed(gpu(), &[("mlp-512w-4l", 1.0)]),
+        timed(rten(), &[("mlp-512w-4l", 4.0)]),
+    );
+    simulated.up();
+    // The GPU becomes three times slower behind the router's back.
+    simulated.launcher.change(GPU, |target| *target = timed(gpu(), &[("mlp-512w-4l", 3.0)]));
+    let checked = check(&simulated, &["mlp-512w-4l"]).remove(0);
+    assert_eq!(checked.chosen, Some(key(GPU)));
+    assert_eq!(checked.best, Some(key(ORT)));
+    close(checked.regret_pct, 50.0);
+    close(checked.predicted_ms.get(&key(GPU)).copied(), 1.0);
+    close(checked.times_ms.get(&key(GPU)).copied(), 3.0);
+    // What the target once did excuses nothing: the sessions of the check tell the two apart.
+    assert!(!checked.tie);
+    // From now on it is known: three sessions, of which the median is still the old time.
+    assert_eq!(check(&simulated, &["mlp-512w-4l"])[0].chosen, Some(key(GPU)));
+}
+
+#[test]
+fn every_strategy_is_judged_on_the_same_times() {
+    let models = ["mlp-512w-4l", "conv-8c-4l"];
+    let simulated = Simulated::with(
+        timed(ort(), &[(models[0], 2.0), (models[1], 3.0)]),
+        timed(gpu(), &[(models[0], 4.0), (models[1], 1.0)]),
+        timed(rten(), &[(models[0], 1.0), (models[1], 6.0)]),
+    );
+    simulated.up();
+    let evaluation = Evaluation::of(check(&simulated, &models));
+    let score = |strategy: &str| &evaluation.strategies[strategy];
+    assert_eq!((score("router").wins, score("router").total), (2, 2));
+    close(score("router").mean_regret_pct, 0.0);
+    // 2 ms and 3 ms where 1 ms is best.
+    close(score("always-cpu").mean_regret_pct, 150.0);
+    close(score("always-cpu").max_regret_pct, 200.0);
+    // 4 ms and 1 ms where 1 ms is best; the GPU is also the first of the usual list.
+    close(score("always-gpu").mean_regret_pct, 150.0);
+    assert_eq!((score("always-gpu").wins, score("always-gpu").total), (1, 2));
+    assert_eq!(score("always-gpu"), score("always-first-listed"));
+    close(score("always-first-listed").accuracy_pct, 50.0);
+    // The last one measured is judged apart from the ones predicted, of which there are none.
+    assert_eq!(evaluation.router_by_knowledge["measured"].total, 2);
+    assert_eq!(evaluation.router_by_knowledge["predicted"].total, 0);
+    close(evaluation.prediction.mape_pct, 0.0);
+    close(evaluation.prediction.interval_coverage_pct, 100.0);
+    assert_eq!(evaluation.prediction.total, 6);
+    assert_eq!(evaluation.prediction_fitted.total, 0);
+}
+
+#[test]
+fn fit_only_leaves_measurements_out() {
+    // Made-up times of one model that its hardware model cannot know.
+    let simulated = Simulated::with(ort(), gpu().on("conv-64c-4l", Behaviour::time(90e6)), rten());
+    let report = simulated.up();
+    let decision = report.evaluation.decisions.iter().find(|d| d.model == "conv-64c-4l").unwrap();
+    assert_eq!(decision.chosen, Some(key(ORT)));
+    let fitted = decision.strategies["fit-only"].clone();
+    assert!(fitted.is_some());
+    assert_eq!(decision.strategies["always-cpu"], Some(key(ORT)));
+    assert_eq!(decision.strategies["always-first-listed"], Some(key(GPU)));
+    assert_eq!(decision.strategies["always-gpu"], Some(key(GPU)));
+}
+
+#[test]
+fn a_strategy_without_its_target_is_not_applicable() {
+    let simulated = Simulated::usual();
+    simulated.home.remove_package("fakegpu");
+    let report = simulated.up();
+    let score = &report.evaluation.strategies["always-gpu"];
+    assert_eq!((score.total, score.not_applicable), (0, report.evaluation.decisions.len()));
+    assert_eq!((score.accuracy_pct, score.mean_regret_pct), (None, None));
+    let listed = &report.evaluation.decisions[0].strategies["always-first-listed"];
+    assert_eq!(*listed, Some(key(ORT)));
+}
+
+#[test]
+fn intervals_of_equal_targets_overlap_and_count_as_a_tie() {
+    let simulated = Simulated::with(
+        ort().on("mlp-512w-4l", Behaviour::time(1e6)),
+        gpu(),
+        rten().on("mlp-512w-4l", Behaviour::time(1e6)),
+    );
+    let report = simulated.up();
+    for decision in report.evaluation.decisions.iter().filter(|d| d.model == "mlp-512w-4l") {
+        let (ort, rten) = (decision.times_ms[&key(ORT)], decision.times_ms[&key(RTEN)]);
+        assert!((ort - 1.0).abs() < 0.02 && (rten - 1.0).abs() < 0.02);
+        assert!(decision.tie || decision.best == decision.chosen);
+    }
+    assert_eq!(report.evaluation.strategies["router"].wins, report.evaluation.strategies["router"].total);
+}
+
+#[test]
+fn conditions_are_recorded_with_every_trial() {
+    let simulated = Simulated::usual();
+    check(&simulated, &["mlp-128w-4l"]);
+    let router = simulated.router();
+    let stored = router.store().trial_summaries(&siliconroute_store::TrialFilter::default()).unwrap();
+    assert_eq!(stored.len(), 3);
+    for trial in stored {
+        let trial = router.store().trial(trial.id).unwrap().unwrap();
+        let conditions: serde_json::Value = serde_json::from_str(&trial.conditions).unwrap();
+        assert!(conditions.is_object());
+        let measured = trial.outcome.unwrap();
+        assert!(matches!(measured.peak_resident_bytes, Reading::Unavailable(_)));
+        assert!(measured.samples.len() >= 30);
+    }
+}

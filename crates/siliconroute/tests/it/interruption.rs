@@ -1,0 +1,61 @@
+//! A start that is stopped goes on where it was.
+
+use siliconroute::Error;
+use siliconroute_store::CampaignState;
+
+use crate::simulated::{DECIDED, LEARNED, SUSTAINED, Simulated, question};
+
+#[test]
+fn an_interrupted_start_goes_on_with_what_is_missing() {
+    let undisturbed = Simulated::usual().up();
+    let simulated = Simulated::usual();
+    let error = simulated.up_until("attn-64d-2l", 1);
+    assert!(matches!(error, Error::Interrupted), "{error}");
+    // The case that was running is lost, the seven before it are kept.
+    let kept = simulated.trials().len();
+    assert_eq!(kept, 3 * 7);
+
+    simulated.launcher.forget_calls();
+    let report = simulated.up();
+    assert_eq!(report.measured_trials, 3 * (LEARNED - 7 + DECIDED));
+    assert_eq!(simulated.trials().len(), 3 * (LEARNED + DECIDED));
+    let chosen = |report: &siliconroute::up::UpReport| -> Vec<_> {
+        report.evaluation.decisions.iter().map(|d| (d.model.clone(), d.batch, d.chosen.clone())).collect()
+    };
+    assert_eq!(chosen(&report), chosen(&undisturbed));
+}
+
+#[test]
+fn an_interrupted_self_check_keeps_the_decisions_that_were_checked() {
+    let simulated = Simulated::usual();
+    // Each learned case is a step once in each session of learning and once while checking.
+    let error = simulated.up_until("mlp-2048w-4l", siliconroute::up::SESSIONS + 1);
+    assert!(matches!(error, Error::Interrupted), "{error}");
+    assert_eq!(simulated.trials().len(), 3 * (LEARNED + 3));
+    let report = simulated.up();
+    assert_eq!(report.measured_trials, 3 * (DECIDED - 3));
+    assert_eq!(report.evaluation.decisions.len(), DECIDED);
+}
+
+#[test]
+fn an_interrupted_campaign_is_recorded_as_such() {
+    let simulated = Simulated::usual();
+    simulated.up_until("conv-8c-4l", 1);
+    let router = simulated.router();
+    let campaigns = router.store().campaigns().unwrap();
+    assert_eq!(campaigns.len(), 1);
+    assert_ne!(campaigns[0].state, CampaignState::Finished);
+}
+
+#[test]
+fn what_was_interrupted_leaves_no_trial_of_the_case() {
+    let simulated = Simulated::usual();
+    simulated.up_until("conv-8c-4l", 1);
+    let router = simulated.router();
+    let targets = router.targets(&mut siliconroute::event::Silent).unwrap();
+    let learned = router.learn(&targets).unwrap();
+    let question = question(&router, "conv-8c-4l", 1);
+    for found in targets.discovery.available() {
+        assert!(learned.trials_of(question.case.id, &found.target.key, SUSTAINED).next().is_none());
+    }
+}

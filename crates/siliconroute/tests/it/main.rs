@@ -1,0 +1,15 @@
+//! The whole library on simulated machines: no worker process, no network, no clock.
+//!
+//! Invariant: every test has its own home, and its workers' times come from a law.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may fail anywhere")]
+
+mod concurrency;
+mod discovery;
+mod evaluation;
+mod failures;
+mod interruption;
+mod outputs;
+mod routing;
+mod simulated;
+mod up;

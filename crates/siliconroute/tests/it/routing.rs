@@ -1,0 +1,177 @@
+//! One inference on the best target, and on the next one when it fails.
+
+use siliconroute::evaluation::Question;
+use siliconroute::event::Silent;
+use siliconroute::run::Routing;
+use siliconroute::{Error, ErrorKind, inputs};
+use siliconroute_core::tensor::{NamedTensor, Tensor, TensorData};
+use siliconroute_testkit::{Behaviour, FakeEngine, FakeTarget, Fault, Moment, TimeLaw};
+
+use crate::simulated::{Simulated, key, question};
+
+const FAST: &str = "gpu:1:1@a/webgpu";
+const MIDDLE: &str = "gpu:2:2@b/webgpu";
+const SLOW: &str = "npu:3:3@c/qnn";
+const MODEL: &str = "mlp-128w-4l";
+
+/// Three targets of plugins, which run in workers; the first ones fail as told.
+fn simulated(fast: Option<Behaviour>, middle: Option<Behaviour>) -> Simulated {
+    let target = |key: &str, overhead_ns: f64, behaviour: Option<Behaviour>| {
+        let plain = FakeTarget::new(key, TimeLaw::new(overhead_ns, 0.0));
+        match behaviour {
+            Some(behaviour) => plain.on("mlp-64w-2l", behaviour),
+            None => plain,
+        }
+    };
+    Simulated::of(vec![
+        FakeEngine::new("onnxruntime", vec![]),
+        FakeEngine::new("fakea", vec![target(FAST, 1e6, fast)]),
+        FakeEngine::new("fakeb", vec![target(MIDDLE, 2e6, middle)]),
+        FakeEngine::new("fakec", vec![target(SLOW, 3e6, None)]),
+        FakeEngine::new("rten", vec![]),
+    ])
+}
+
+/// The model that the targets may fail on: known from predictions alone, so that failures are news.
+fn unseen(router: &siliconroute::Router) -> Question {
+    question(router, "mlp-64w-2l", 1)
+}
+
+#[track_caller]
+fn check(simulated: &Simulated, answered: &str, fallen: &[(&str, &str)], runs: u32) {
+    simulated.up();
+    let router = simulated.router();
+    let targets = router.targets(&mut Silent).unwrap();
+    let learned = router.learn(&targets).unwrap();
+    let Question { model, case } = unseen(&router);
+    let values = inputs::generate(&case.facts.inputs, &model.recipes, 1).unwrap();
+    let mut session = router.open_session(&model, &case, &targets, &learned, &Routing::default()).unwrap();
+    session.set_inputs(values).unwrap();
+    for _ in 0..runs {
+        session.run().unwrap();
+    }
+    assert_eq!(session.target(), &key(answered));
+    assert_eq!(session.runs(), u64::from(runs));
+    let found: Vec<(&str, String)> =
+        session.fell_back().iter().map(|f| (f.target.as_str(), f.failure.to_string())).collect();
+    assert_eq!(found.len(), fallen.len(), "{found:?}");
+    for ((target, failure), (expected, reason)) in found.iter().zip(fallen) {
+        assert_eq!(target, expected);
+        assert!(failure.starts_with(reason), "{failure}");
+    }
+    let outputs = session.outputs().unwrap();
+    assert_eq!(outputs[0].tensor.shape(), [1, 64]);
+}
+
+#[test]
+fn the_fastest_target_answers() {
+    check(&simulated(None, None), FAST, &[], 3);
+}
+
+#[test]
+fn a_target_that_crashes_in_a_run_hands_the_request_to_the_next() {
+    let crash = Behaviour::fault(Moment::Run, Fault::Crash);
+    check(&simulated(Some(crash), None), MIDDLE, &[(FAST, "crashed")], 1);
+}
+
+#[test]
+fn a_target_that_fails_later_hands_over_with_the_same_inputs() {
+    let crash = Behaviour::fault_after(Moment::Run, 2, Fault::Crash);
+    check(&simulated(Some(crash), None), MIDDLE, &[(FAST, "crashed")], 5);
+}
+
+#[test]
+fn every_way_of_failing_is_followed_by_the_next_target() {
+    let create = Behaviour::fault(Moment::Create, Fault::Refuse("no such operator".to_owned()));
+    let inputs = Behaviour::fault(Moment::SetInputs, Fault::OutOfMemory);
+    let fallen = [(FAST, "refused: no such operator"), (MIDDLE, "memory_exceeded")];
+    check(&simulated(Some(create), Some(inputs)), SLOW, &fallen, 2);
+    let hang = || Behaviour::fault(Moment::Run, Fault::Hang);
+    let fallen = [(FAST, "timed_out"), (MIDDLE, "timed_out")];
+    check(&simulated(Some(hang()), Some(hang())), SLOW, &fallen, 2);
+}
+
+#[test]
+fn when_every_target_fails_each_reason_is_given() {
+    let simulated = simulated(None, None);
+    simulated.up();
+    let router = simulated.router();
+    let targets = router.targets(&mut Silent).unwrap();
+    let learned = router.learn(&targets).unwrap();
+    let Question { model, case } = unseen(&router);
+    for key in [FAST, MIDDLE, SLOW] {
+        simulated.launcher.change(key, |target| {
+            let behaviour = Behaviour::fault(Moment::Run, Fault::Refuse(format!("{key} is tired")));
+            target.models.insert("mlp-64w-2l".to_owned(), behaviour);
+        });
+    }
+    let values = inputs::generate(&case.facts.inputs, &model.recipes, 1).unwrap();
+    let mut session = router.open_session(&model, &case, &targets, &learned, &Routing::default()).unwrap();
+    let error = session.infer(values).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WorkFailed);
+    for key in [FAST, MIDDLE, SLOW] {
+        assert!(error.to_string().contains(&format!("{key} is tired")), "{error}");
+    }
+}
+
+#[test]
+fn wrong_inputs_are_the_callers_error_and_no_targets_failure() {
+    let simulated = simulated(None, None);
+    simulated.up();
+    let router = simulated.router();
+    let targets = router.targets(&mut Silent).unwrap();
+    let learned = router.learn(&targets).unwrap();
+    let Question { model, case } = unseen(&router);
+    let mut session = router.open_session(&model, &case, &targets, &learned, &Routing::default()).unwrap();
+    let narrow = Tensor::new(vec![1, 3], TensorData::Float32(vec![0.0; 3])).unwrap();
+    let wrong = [
+        Vec::new(),
+        vec![NamedTensor { name: "input".to_owned(), tensor: narrow.clone() }],
+        vec![NamedTensor { name: "other".to_owned(), tensor: narrow }],
+    ];
+    for values in wrong {
+        let error = session.infer(values).unwrap_err();
+        assert!(matches!(error, Error::Input(_)), "{error}");
+    }
+    let error = session.run().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Usage, "{error}");
+    assert_eq!(session.target(), &key(FAST));
+    assert_eq!(session.fell_back(), []);
+    let values = inputs::generate(&case.facts.inputs, &model.recipes, 1).unwrap();
+    assert_eq!(session.infer(values).unwrap().target, key(FAST));
+}
+
+#[test]
+fn a_named_target_answers_or_nobody() {
+    let simulated = simulated(None, None);
+    simulated.up();
+    let router = simulated.router();
+    let targets = router.targets(&mut Silent).unwrap();
+    let learned = router.learn(&targets).unwrap();
+    let Question { model, case } = question(&router, MODEL, 1);
+    let routing = Routing { target: Some(key(SLOW)), ..Routing::default() };
+    let values = inputs::generate(&case.facts.inputs, &model.recipes, 1).unwrap();
+    let outcome = router
+        .open_session(&model, &case, &targets, &learned, &routing)
+        .unwrap()
+        .infer(values.clone())
+        .unwrap();
+    assert_eq!(outcome.target, key(SLOW));
+    simulated.launcher.change(SLOW, |target| {
+        target.behaviour = Behaviour::fault(Moment::Run, Fault::Crash);
+    });
+    let mut session = router.open_session(&model, &case, &targets, &learned, &routing).unwrap();
+    assert!(matches!(session.infer(values).unwrap_err(), Error::AllFailed { .. }));
+}
+
+#[test]
+fn nothing_is_chosen_before_anything_is_known() {
+    let simulated = simulated(None, None);
+    let router = simulated.router();
+    let targets = router.targets(&mut Silent).unwrap();
+    let learned = router.learn(&targets).unwrap();
+    let Question { model, case } = question(&router, MODEL, 1);
+    let error = router.open_session(&model, &case, &targets, &learned, &Routing::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NothingSuitable);
+    assert!(error.to_string().contains("no measurement and no hardware model yet"), "{error}");
+}

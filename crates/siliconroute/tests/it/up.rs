@@ -1,0 +1,121 @@
+//! The main job from a bare home, and again.
+
+use siliconroute::event::Silent;
+use siliconroute::up::UpPlan;
+use siliconroute::{Error, ErrorKind};
+use siliconroute_engine::packages::PackageKind;
+
+use crate::simulated::{DECIDED, GPU, LEARNED, Notices, ORT, RTEN, Simulated, decision, key};
+
+#[test]
+fn a_first_start_without_a_network_measures_decides_and_checks() {
+    let simulated = Simulated::usual();
+    let mut notices = Notices::default();
+    let report = simulated.router().up(&UpPlan::default(), &mut notices).unwrap();
+    assert_eq!(report.targets, [key(ORT), key(GPU), key(RTEN)]);
+    assert_eq!(report.evaluation.decisions.len(), DECIDED);
+    assert_eq!(report.measured_trials, 3 * (LEARNED + DECIDED));
+    assert_eq!(simulated.trials().len(), 3 * (LEARNED + DECIDED));
+    assert_eq!(report.notices, notices.0);
+    let left_out = report.notices.iter().find(|notice| notice.starts_with("models left out")).unwrap();
+    assert!(left_out.contains("silero-vad") && left_out.contains("orientation"), "{left_out}");
+    assert!(report.notices.iter().any(|notice| notice.contains("no network in a test")));
+}
+
+#[test]
+fn each_size_goes_to_the_target_that_is_fastest_for_it() {
+    let report = Simulated::usual().up();
+    for (model, chosen) in [("mlp-128w-4l", RTEN), ("mlp-512w-4l", ORT), ("conv-64c-4l", GPU)] {
+        let decision = decision(&report, model, 1);
+        assert_eq!(decision.chosen, Some(key(chosen)), "{model}: {}", decision.reason);
+        assert_eq!(decision.best, decision.chosen);
+        assert!(decision.profiled && decision.regret_pct.unwrap() < 1.0);
+        assert_eq!(decision.source[&key(chosen)], "measured");
+    }
+    for (model, batch, chosen) in [("mlp-1024w-4l", 8, GPU), ("conv-48c-4l", 1, GPU)] {
+        let decision = decision(&report, model, batch);
+        assert!(!decision.profiled, "{model}");
+        assert_eq!(decision.chosen, Some(key(chosen)), "{model}: {}", decision.reason);
+        assert!(decision.source[&key(chosen)].starts_with('F'));
+    }
+    assert!(report.evaluation.strategies["router"].mean_regret_pct.unwrap() < 5.0);
+}
+
+#[test]
+fn a_second_start_measures_nothing_and_decides_the_same() {
+    let simulated = Simulated::usual();
+    let first = simulated.up();
+    let trials = simulated.trials().len();
+    simulated.launcher.forget_calls();
+    let second = simulated.up();
+    assert_eq!(second.measured_trials, 0);
+    assert_eq!(simulated.launcher.calls(), []);
+    assert_eq!(simulated.trials().len(), trials);
+    assert_eq!(second.evaluation.decisions, first.evaluation.decisions);
+    assert_eq!(second.evaluation, first.evaluation);
+}
+
+#[test]
+fn another_version_of_a_provider_is_measured_anew() {
+    let simulated = Simulated::usual();
+    simulated.up();
+    simulated.launcher.change(GPU, |target| target.law.overhead_ns = 1_000.0);
+    simulated.home.package("fakegpu", "2.0", PackageKind::Plugin);
+    let report = simulated.up();
+    // The new version and the reference, while learning.
+    assert_eq!(report.measured_trials, 2 * LEARNED + 3 * DECIDED);
+    assert_eq!(decision(&report, "mlp-128w-4l", 1).chosen, Some(key(GPU)));
+    let gpus = simulated.router().store().targets().unwrap();
+    let versions: Vec<_> = gpus.iter().filter(|stored| stored.target.key == key(GPU)).collect();
+    assert_eq!(versions.len(), 2);
+}
+
+#[test]
+fn a_target_that_is_gone_is_no_candidate_and_its_history_stays() {
+    let simulated = Simulated::usual();
+    simulated.up();
+    let before = simulated.trials().len();
+    simulated.home.remove_package("fakegpu");
+    let report = simulated.up();
+    assert_eq!(report.targets, [key(ORT), key(RTEN)]);
+    // The cases are known for the targets that are left; only the decisions are new ones.
+    assert_eq!(report.measured_trials, 2 * DECIDED);
+    assert_eq!(simulated.trials().len(), before + 2 * DECIDED);
+    assert_ne!(decision(&report, "conv-64c-4l", 1).chosen, Some(key(GPU)));
+}
+
+#[test]
+fn a_new_target_is_measured_beside_the_known_ones() {
+    let simulated = Simulated::usual();
+    simulated.home.remove_package("fakegpu");
+    simulated.up();
+    simulated.home.package("fakegpu", "1.0", PackageKind::Plugin);
+    let report = simulated.up();
+    assert_eq!(report.targets, [key(ORT), key(GPU), key(RTEN)]);
+    assert_eq!(decision(&report, "conv-64c-4l", 1).chosen, Some(key(GPU)));
+    assert_eq!(report.measured_trials, 2 * LEARNED + 3 * DECIDED);
+}
+
+#[test]
+fn the_users_own_model_is_measured_too() {
+    let simulated = Simulated::usual();
+    let own = simulated.home.path().join("own.onnx");
+    let router = simulated.router();
+    router.generate_models(&["mlp-64w-2l".to_owned()], simulated.home.path()).unwrap();
+    std::fs::rename(simulated.home.path().join("mlp-64w-2l.onnx"), &own).unwrap();
+    let plan = UpPlan { models: vec![own.display().to_string()] };
+    let report = router.up(&plan, &mut Silent).unwrap();
+    assert_eq!(report.evaluation.decisions.len(), DECIDED + 1);
+    let decision = decision(&report, "own", 1);
+    assert!(decision.profiled && !decision.synthetic);
+    assert_eq!(decision.chosen, Some(key(RTEN)));
+}
+
+#[test]
+fn a_model_of_the_user_that_is_not_there_stops_the_start() {
+    let simulated = Simulated::usual();
+    let plan = UpPlan { models: vec!["nowhere/model.onnx".to_owned()] };
+    let error: Error = simulated.router().up(&plan, &mut Silent).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Usage);
+    assert_eq!(simulated.launcher.calls(), []);
+}

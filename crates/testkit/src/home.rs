@@ -1,0 +1,119 @@
+//! A home folder of a test: packages that hold no code, a clock that steps, a network that is away.
+//!
+//! Invariant: nothing outside of the folder is written, but for generated models, which tests share.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use siliconroute::settings::Settings;
+use siliconroute::{Options, Router};
+use siliconroute_engine::packages::{
+    FetchError, Fetcher, PackageKind, Platform, Progress, Sha256Digest, WheelPin,
+};
+use tempfile::TempDir;
+
+use crate::launcher::FakeLauncher;
+
+/// A fetcher without a network.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Unreachable;
+
+impl Fetcher for Unreachable {
+    fn fetch(&self, _: &WheelPin, _: &Path, _: &mut dyn Progress) -> Result<PathBuf, FetchError> {
+        let (program, reason) = ("pip".to_owned(), "there is no network in a test".to_owned());
+        Err(FetchError::Unreachable { program, reason })
+    }
+}
+
+/// A clock that goes on by a millisecond with each look at it.
+pub fn step_clock() -> i64 {
+    static NOW: AtomicI64 = AtomicI64::new(1_700_000_000_000);
+    NOW.fetch_add(1, Ordering::Relaxed)
+}
+
+/// A home folder that goes away with the test.
+#[derive(Debug)]
+pub struct TestHome {
+    folder: TempDir,
+}
+
+impl TestHome {
+    /// An empty home. Models that are generated in it go to `models`, where other tests find them.
+    ///
+    /// # Panics
+    /// When the folders cannot be made.
+    pub fn new(models: &Path) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        std::fs::create_dir_all(models).expect("the folder of models can be made");
+        // Generating 100 MB anew for every test would take longer than the tests themselves.
+        #[cfg(unix)]
+        std::os::unix::fs::symlink(models, folder.path().join("models")).expect("a link can be made");
+        Self { folder }
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Installs a package without code; [`FakeLauncher`] finds its engine by `name`.
+    ///
+    /// # Panics
+    /// When the platform has no packages or a file cannot be written.
+    pub fn package(&self, name: &str, version: &str, kind: PackageKind) {
+        let root = self.path().join("packages");
+        self.remove_package(name);
+        let dir = root.join(format!("{name}-{version}"));
+        std::fs::create_dir_all(&dir).expect("the package's folder can be made");
+        let (library, bytes) = (format!("{name}.library"), b"simulated");
+        let digest = Sha256Digest::of(bytes).to_string();
+        std::fs::write(dir.join(&library), bytes).expect("the library can be written");
+        let record = serde_json::json!({
+            "schema": 1, "name": name, "version": version, "kind": kind,
+            "platform": Platform::current().expect("packages exist for the platforms that tests run on"),
+            "providers": [{"name": format!("{name}ExecutionProvider"), "short": name}],
+            "library": library, "needs_search_path": false, "wheel_sha256": digest, "source": "wheel_file",
+            "installed_at_unix_s": 1_700_000_000,
+            "members": [{"path": library, "size_bytes": bytes.len(), "sha256": digest}],
+        });
+        std::fs::write(dir.join("package.json"), record.to_string()).expect("the record can be written");
+    }
+
+    /// Removes all versions of a package.
+    ///
+    /// # Panics
+    /// When a folder cannot be removed.
+    pub fn remove_package(&self, name: &str) {
+        let Ok(entries) = std::fs::read_dir(self.path().join("packages")) else { return };
+        for entry in entries.flatten() {
+            if entry.file_name().to_string_lossy().starts_with(&format!("{name}-")) {
+                std::fs::remove_dir_all(entry.path()).expect("a package can be removed");
+            }
+        }
+    }
+
+    /// Options for this home: the script's workers, a stepping clock, no network.
+    ///
+    /// # Panics
+    /// When the settings cannot be resolved.
+    pub fn options(&self, launcher: &FakeLauncher) -> Options {
+        let settings =
+            Settings::resolve(self.path(), [], &BTreeMap::new()).expect("the default settings are usable");
+        Options {
+            clock: step_clock,
+            launcher: Some(Arc::new(launcher.clone())),
+            fetcher: Some(Arc::new(Unreachable)),
+            ..Options::new(self.path().to_owned(), settings)
+        }
+    }
+
+    /// A router on this home.
+    ///
+    /// # Panics
+    /// When it cannot be opened.
+    pub fn router(&self, launcher: &FakeLauncher) -> Router {
+        Router::open(self.options(launcher)).expect("a router opens on an own home")
+    }
+}
