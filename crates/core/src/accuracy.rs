@@ -50,7 +50,7 @@ impl fmt::Display for AccuracyClass {
 pub struct OutputDifference {
     /// `max|out − ref| ÷ (max|ref| + 1e-9)`, the largest over all outputs.
     pub max_relative_error: f64,
-    /// Whether the largest element of every floating-point output stands at the same place.
+    /// Whether the largest element stands at the same place in every row (last axis) of every output.
     pub same_top1: bool,
     /// The reference's largest magnitude over all outputs; 0 means that the check proves little.
     pub reference_magnitude: f64,
@@ -88,8 +88,10 @@ pub enum OutputFault {
         /// The reference's element type.
         expected: ElementType,
     },
-    /// NaN or infinity where the reference has a number.
-    #[error("output {index} is not finite at element {element} where the reference is")]
+    /// A number on one side and NaN or infinity on the other, or another infinity.
+    #[error(
+        "output {index} is not finite at element {element} where the reference is, or the other way round"
+    )]
     NotFinite {
         /// Which output.
         index: usize,
@@ -107,7 +109,7 @@ pub enum OutputFault {
 impl OutputDifference {
     /// Compares outputs with the reference's, in order.
     ///
-    /// Elements that are not finite in the reference must be equal in kind and are left out of the error.
+    /// Elements that are not finite in the reference must be the same kind of value and are left out of the error.
     ///
     /// # Errors
     /// When number, shape or element type differ, or an element is not finite where the reference is.
@@ -147,10 +149,12 @@ impl OutputDifference {
         };
         let (mut error, mut magnitude) = (0.0_f64, 0.0_f64);
         for (element, (&a, &b)) in found.iter().zip(&wanted).enumerate() {
-            if !b.is_finite() {
-                continue;
-            }
-            if !a.is_finite() {
+            if !b.is_finite() || !a.is_finite() {
+                let alike = a.is_nan() && b.is_nan()
+                    || a.is_infinite() && a.signum() == b.signum() && b.is_infinite();
+                if alike {
+                    continue;
+                }
                 return Err(OutputFault::NotFinite { index, element });
             }
             error = error.max((a - b).abs());
@@ -158,7 +162,8 @@ impl OutputDifference {
         }
         self.max_relative_error = self.max_relative_error.max(error / (magnitude + 1e-9));
         self.reference_magnitude = self.reference_magnitude.max(magnitude);
-        self.same_top1 &= largest(&found) == largest(&wanted);
+        let row = output.shape().last().copied().unwrap_or(1).max(1);
+        self.same_top1 &= found.chunks(row).map(largest).eq(wanted.chunks(row).map(largest));
         Ok(())
     }
 }
@@ -206,9 +211,30 @@ mod tests {
     }
 
     #[test]
+    fn the_largest_element_is_compared_row_by_row() {
+        let rows = |values: &[f32]| Tensor::new(vec![2, 2], TensorData::Float32(values.to_vec())).unwrap();
+        let reference = [rows(&[5.0, 0.0, 1.0, 1.01])];
+        let same = OutputDifference::between(&[rows(&[5.1, 0.0, 1.0, 1.1])], &reference).unwrap();
+        let other = OutputDifference::between(&[rows(&[5.1, 0.0, 1.1, 1.0])], &reference).unwrap();
+        assert_eq!((same.same_top1, other.same_top1), (true, false));
+    }
+
+    #[test]
     fn faults_in_kind_are_errors() {
         let nan = OutputDifference::between(&[tensor(&[f32::NAN])], &[tensor(&[1.0])]);
         assert_eq!(nan, Err(OutputFault::NotFinite { index: 0, element: 0 }));
+        let (infinity, nan) = (f32::INFINITY, f32::NAN);
+        for (output, reference, alike) in [
+            (nan, nan, true),
+            (infinity, infinity, true),
+            (-infinity, infinity, false),
+            (0.0, -infinity, false),
+            (nan, infinity, false),
+            (1.0, nan, false),
+        ] {
+            let found = OutputDifference::between(&[tensor(&[output])], &[tensor(&[reference])]);
+            assert_eq!(found.is_ok(), alike, "{output} against {reference}");
+        }
         let shape = OutputDifference::between(&[tensor(&[1.0, 2.0])], &[tensor(&[1.0])]);
         assert!(matches!(shape, Err(OutputFault::Shape { .. })));
         assert!(matches!(OutputDifference::between(&[], &[tensor(&[1.0])]), Err(OutputFault::Count { .. })));

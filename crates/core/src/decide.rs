@@ -100,7 +100,7 @@ static NO_PREDICTION: Exclusion = Exclusion::NoPrediction;
 /// Equal times go to the target listed first. The work is linear in the number of targets.
 pub fn decide<'k>(knowledge: &'k Knowledge, query: &Query<'_>, context: &Context) -> Decision<'k> {
     let cells = if context.ignore_measurements { None } else { knowledge.cells(query.case.id) };
-    let verdicts = knowledge.verdicts(query.case.model);
+    let verdicts = knowledge.verdicts(query.case.id, query.case.model);
     let workload = query.workload.index();
     let mut candidates = SmallVec::new();
     let mut best: Option<(f64, TargetIndex)> = None;

@@ -95,9 +95,11 @@ pub struct Cell {
     pub times: [Option<Estimate>; 3],
 }
 
-/// What is known of one target for one model, whatever the case.
+/// What speaks against one target, for one case or for all known cases of a model.
 #[derive(Debug, Clone, Default)]
 struct Verdict {
+    /// Whether there was any trial.
+    tried: bool,
     failed: Option<Exclusion>,
     /// Per accuracy class: what speaks against the target; `None` where nothing does.
     outputs: Option<[Option<Exclusion>; 3]>,
@@ -108,7 +110,10 @@ struct Verdict {
 pub struct Knowledge {
     targets: Vec<TargetEntry>,
     cells: HashMap<CaseId, Box<[Cell]>>,
-    verdicts: HashMap<ModelId, Box<[Verdict]>>,
+    /// Of tried cases.
+    case_verdicts: HashMap<CaseId, Box<[Verdict]>>,
+    /// The worst of each model's tried cases, for its other ones.
+    model_verdicts: HashMap<ModelId, Box<[Verdict]>>,
     unproven: Vec<[Option<Exclusion>; 3]>,
 }
 
@@ -135,24 +140,37 @@ impl KnowledgeBuilder {
             self.targets.iter().enumerate().map(|(i, entry)| (entry.target.key.clone(), i)).collect();
         let count = self.targets.len();
         let mut summaries: HashMap<(CaseId, usize, usize), Vec<Summary>> = HashMap::new();
-        let mut verdicts: HashMap<ModelId, Vec<Verdict>> = HashMap::new();
+        let none = || vec![Verdict::default(); count].into_boxed_slice();
+        let mut case_verdicts: HashMap<CaseId, Box<[Verdict]>> = HashMap::new();
+        let mut models: HashMap<CaseId, ModelId> = HashMap::new();
         for trial in self.trials.drain(..) {
             let Some(&target) = index.get(&trial.target) else { continue };
-            let verdict =
-                &mut verdicts.entry(trial.model).or_insert_with(|| vec![Verdict::default(); count])[target];
+            models.insert(trial.case, trial.model);
+            let verdict = &mut case_verdicts.entry(trial.case).or_insert_with(none)[target];
+            verdict.tried = true;
             match trial.outcome {
                 Ok((summary, outputs)) => {
                     verdict.failed = None;
                     verdict.note_outputs(&outputs);
-                    if let OutputCheck::Compared { difference, .. } = &outputs {
+                    let error = match &outputs {
+                        OutputCheck::Compared { difference, .. } => Some(difference.max_relative_error),
+                        OutputCheck::Faulty { .. } => Some(f64::INFINITY),
+                        OutputCheck::Reference | OutputCheck::NotCompared { .. } => None,
+                    };
+                    if let Some(error) = error {
                         let worst = &mut self.targets[target].worst_error;
-                        *worst = Some(worst.unwrap_or(0.0).max(difference.max_relative_error));
+                        *worst = Some(worst.unwrap_or(0.0).max(error));
                     }
                     let key = (trial.case, target, trial.workload.index());
                     summaries.entry(key).or_default().push(summary);
                 }
                 Err(failure) => verdict.failed = Some(Exclusion::Failed(failure)),
             }
+        }
+        let mut model_verdicts: HashMap<ModelId, Box<[Verdict]>> = HashMap::new();
+        for (case, row) in &case_verdicts {
+            let of_model = model_verdicts.entry(models[case]).or_insert_with(none);
+            of_model.iter_mut().zip(row).for_each(|(worst, verdict)| worst.worsen(verdict));
         }
         let mut cells: HashMap<CaseId, Vec<Cell>> = HashMap::new();
         for ((case, target, workload), sessions) in summaries {
@@ -163,7 +181,8 @@ impl KnowledgeBuilder {
         Knowledge {
             targets: self.targets,
             cells: cells.into_iter().map(|(case, row)| (case, row.into_boxed_slice())).collect(),
-            verdicts: verdicts.into_iter().map(|(model, row)| (model, row.into_boxed_slice())).collect(),
+            case_verdicts,
+            model_verdicts,
             unproven,
         }
     }
@@ -200,15 +219,20 @@ impl Knowledge {
         self.cells(case)?.get(usize::from(target.0))?.times[workload.index()].as_ref()
     }
 
-    /// What speaks against the targets for a model in an accuracy class.
-    pub(crate) fn verdicts(&self, model: ModelId) -> Verdicts<'_> {
-        Verdicts { of_model: self.verdicts.get(&model).map(AsRef::as_ref), unproven: &self.unproven }
+    /// What speaks against the targets for a case: what its own trials say, else the worst of its model's.
+    pub(crate) fn verdicts(&self, case: CaseId, model: ModelId) -> Verdicts<'_> {
+        Verdicts {
+            of_case: self.case_verdicts.get(&case).map(AsRef::as_ref),
+            of_model: self.model_verdicts.get(&model).map(AsRef::as_ref),
+            unproven: &self.unproven,
+        }
     }
 }
 
-/// The verdicts on all targets for one model.
+/// The verdicts on all targets for one case.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Verdicts<'k> {
+    of_case: Option<&'k [Verdict]>,
     of_model: Option<&'k [Verdict]>,
     unproven: &'k [[Option<Exclusion>; 3]],
 }
@@ -216,11 +240,15 @@ pub(crate) struct Verdicts<'k> {
 impl<'k> Verdicts<'k> {
     /// What excludes the target at `index` in `class`; `None` when nothing does.
     pub(crate) fn exclusion(&self, index: usize, class: AccuracyClass) -> Option<&'k Exclusion> {
-        let verdict = self.of_model.map(|row| &row[index]);
+        let own = self.of_case.map(|row| &row[index]).filter(|verdict| verdict.tried);
+        let verdict = own.or_else(|| self.of_model.map(|row| &row[index]));
         if let Some(failed) = verdict.and_then(|verdict| verdict.failed.as_ref()) {
             return Some(failed);
         }
-        match verdict.and_then(|verdict| verdict.outputs.as_ref()) {
+        let outputs = verdict
+            .and_then(|verdict| verdict.outputs.as_ref())
+            .or_else(|| self.of_model.and_then(|row| row[index].outputs.as_ref()));
+        match outputs {
             Some(by_class) => by_class[class as usize].as_ref(),
             None => self.unproven[index][class as usize].as_ref(),
         }
@@ -228,6 +256,24 @@ impl<'k> Verdicts<'k> {
 }
 
 impl Verdict {
+    /// Takes over whatever of `other` speaks against the target.
+    fn worsen(&mut self, other: &Self) {
+        if self.failed.is_none() {
+            self.failed.clone_from(&other.failed);
+        }
+        match (&mut self.outputs, &other.outputs) {
+            (Some(worst), Some(outputs)) => {
+                for (worst, found) in worst.iter_mut().zip(outputs) {
+                    if worst.is_none() {
+                        worst.clone_from(found);
+                    }
+                }
+            }
+            (worst @ None, Some(outputs)) => *worst = Some(outputs.clone()),
+            (_, None) => {}
+        }
+    }
+
     /// Takes over the latest output check; a check that compared nothing changes nothing.
     fn note_outputs(&mut self, outputs: &OutputCheck) {
         let by_class = match outputs {

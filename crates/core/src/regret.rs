@@ -11,8 +11,8 @@ use crate::statistics::{self, Interval};
 pub struct TrueTime {
     /// The measured median.
     pub time_ns: f64,
-    /// Its 95 % interval.
-    pub interval: Interval,
+    /// Its 95 % interval; absent when there were too few samples for one.
+    pub interval: Option<Interval>,
 }
 
 /// Time of the chosen over time of the best, minus one, in percent. Never negative.
@@ -31,16 +31,32 @@ pub struct Judgement {
     pub tie: bool,
 }
 
-/// Judges the choice of `chosen` among `times`; `None` when the chosen or all others have no true time.
-pub fn judge(times: &[Option<TrueTime>], chosen: usize) -> Option<Judgement> {
-    let own = (*times.get(chosen)?)?;
-    let (best, best_time) = times
+/// What came of a strategy's choice.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Outcome {
+    /// The choice has a true time.
+    Judged(Judgement),
+    /// The chosen target failed, or its outputs did, when the choice was checked.
+    Failed,
+    /// The strategy has no target to choose on this machine.
+    NotApplicable,
+}
+
+/// Judges the choice of `chosen` among `times`; a choice without a true time has failed.
+pub fn judge(times: &[Option<TrueTime>], chosen: usize) -> Outcome {
+    let Some(own) = times.get(chosen).copied().flatten() else { return Outcome::Failed };
+    let best = times
         .iter()
         .enumerate()
         .filter_map(|(index, time)| time.map(|time| (index, time)))
-        .min_by(|(_, a), (_, b)| a.time_ns.total_cmp(&b.time_ns))?;
-    let tie = best != chosen && own.interval.overlaps(&best_time.interval);
-    Some(Judgement { best, regret_pct: regret_pct(own.time_ns, best_time.time_ns), tie })
+        .min_by(|(_, a), (_, b)| a.time_ns.total_cmp(&b.time_ns));
+    let (best, best_time) = best.unwrap_or((chosen, own));
+    let overlap = match (own.interval, best_time.interval) {
+        (Some(own), Some(best)) => own.overlaps(&best),
+        _ => false,
+    };
+    let regret_pct = regret_pct(own.time_ns, best_time.time_ns);
+    Outcome::Judged(Judgement { best, regret_pct, tie: best != chosen && overlap })
 }
 
 /// The record of a strategy over a set of decisions.
@@ -50,9 +66,11 @@ pub struct Score {
     pub wins: usize,
     /// Of those, the ones where another target was faster by less than the intervals can tell.
     pub ties: usize,
-    /// Decisions judged.
+    /// Decisions in which the strategy chose a target.
     pub total: usize,
-    /// Decisions that could not be judged, because the strategy's target did not run the case.
+    /// Of those, the ones where the chosen target failed; they are no wins and have no regret.
+    pub failed: usize,
+    /// Decisions in which the strategy had no target to choose.
     pub not_applicable: usize,
     /// Share of wins.
     pub accuracy_pct: Option<f64>,
@@ -67,12 +85,19 @@ pub struct Score {
 }
 
 impl Score {
-    /// Sums up judgements; `None` stands for a decision that could not be judged.
-    pub fn of(judgements: &[Option<Judgement>]) -> Self {
-        let judged: Vec<Judgement> = judgements.iter().flatten().copied().collect();
+    /// Sums up what came of a strategy's choices.
+    pub fn of(outcomes: &[Outcome]) -> Self {
+        let judged: Vec<Judgement> = outcomes
+            .iter()
+            .filter_map(|outcome| match outcome {
+                Outcome::Judged(judgement) => Some(*judgement),
+                Outcome::Failed | Outcome::NotApplicable => None,
+            })
+            .collect();
         let mut regrets: Vec<f64> = judged.iter().map(|judgement| judgement.regret_pct).collect();
         regrets.sort_by(f64::total_cmp);
-        let total = judged.len();
+        let failed = outcomes.iter().filter(|outcome| **outcome == Outcome::Failed).count();
+        let total = judged.len() + failed;
         let ties = judged.iter().filter(|judgement| judgement.tie).count();
         let outright =
             judged.iter().filter(|judgement| judgement.regret_pct <= 0.0 && !judgement.tie).count();
@@ -81,10 +106,12 @@ impl Score {
             wins: outright + ties,
             ties,
             total,
-            not_applicable: judgements.len() - total,
+            failed,
+            not_applicable: outcomes.len() - total,
             accuracy_pct: share(outright + ties),
             within_2_pct: share(regrets.iter().filter(|&&regret| regret <= 2.0).count()),
-            mean_regret_pct: (total > 0).then(|| regrets.iter().sum::<f64>() / total as f64),
+            mean_regret_pct: (!regrets.is_empty())
+                .then(|| regrets.iter().sum::<f64>() / regrets.len() as f64),
             p90_regret_pct: statistics::quantile(&regrets, 0.9),
             max_regret_pct: regrets.last().copied(),
         }
@@ -131,28 +158,43 @@ mod tests {
 
     fn time(ms: f64, spread: f64) -> TrueTime {
         let interval = Interval { low: (ms - spread) * 1e6, high: (ms + spread) * 1e6 };
-        TrueTime { time_ns: ms * 1e6, interval }
+        TrueTime { time_ns: ms * 1e6, interval: Some(interval) }
+    }
+
+    fn judged(times: &[Option<TrueTime>], chosen: usize) -> Judgement {
+        match judge(times, chosen) {
+            Outcome::Judged(judgement) => judgement,
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
     fn regret_is_relative_to_the_best() {
-        let judgement = judge(&[Some(time(3.0, 0.1)), Some(time(2.0, 0.1)), None], 0).unwrap();
+        let judgement = judged(&[Some(time(3.0, 0.1)), Some(time(2.0, 0.1)), None], 0);
         assert_eq!((judgement.best, judgement.tie), (1, false));
         assert!((judgement.regret_pct - 50.0).abs() < 1e-9);
     }
 
     #[test]
     fn overlapping_intervals_are_a_tie() {
-        let judgement = judge(&[Some(time(2.1, 0.2)), Some(time(2.0, 0.2))], 0).unwrap();
+        let judgement = judged(&[Some(time(2.1, 0.2)), Some(time(2.0, 0.2))], 0);
         assert!(judgement.tie);
-        let score = Score::of(&[Some(judgement)]);
+        let score = Score::of(&[Outcome::Judged(judgement)]);
         assert_eq!((score.wins, score.ties, score.total), (1, 1, 1));
     }
 
     #[test]
-    fn a_choice_without_a_true_time_is_not_judged() {
-        assert!(judge(&[None, Some(time(2.0, 0.1))], 0).is_none());
-        let score = Score::of(&[None]);
-        assert_eq!((score.total, score.not_applicable, score.accuracy_pct), (0, 1, None));
+    fn without_an_interval_there_is_no_tie() {
+        let vague = TrueTime { interval: None, ..time(2.1, 0.2) };
+        assert!(!judged(&[Some(vague), Some(time(2.0, 0.2))], 0).tie);
+    }
+
+    #[test]
+    fn a_choice_that_failed_counts_as_lost() {
+        assert_eq!(judge(&[None, Some(time(2.0, 0.1))], 0), Outcome::Failed);
+        let won = judge(&[Some(time(2.0, 0.1))], 0);
+        let score = Score::of(&[won, Outcome::Failed, Outcome::NotApplicable]);
+        assert_eq!((score.wins, score.total, score.failed, score.not_applicable), (1, 2, 1, 1));
+        assert_eq!((score.accuracy_pct, score.mean_regret_pct), (Some(50.0), Some(0.0)));
     }
 }

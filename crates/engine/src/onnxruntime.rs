@@ -46,7 +46,9 @@ pub enum LoadError {
     },
 }
 
-static LOADED: Mutex<Option<PathBuf>> = Mutex::new(None);
+/// The runtime library of this process and its environment, kept until the process ends: ONNX Runtime
+/// allows one environment in a process's life.
+static LOADED: Mutex<Option<(PathBuf, Environment)>> = Mutex::new(None);
 
 /// ONNX Runtime with its plugins in this process.
 #[derive(Debug)]
@@ -61,7 +63,8 @@ impl OrtEngine {
     /// Loads the runtime library of `version` and registers `plugins`.
     ///
     /// `built_in` names providers that are compiled in, by their registered names; those that the library
-    /// does not list as devices are added by name. A plugin that does not register or offers no device is listed in [`Engine::offers`] with its reason.
+    /// does not list as devices are added by name. A plugin that does not register or offers no device is listed
+    /// in [`Engine::offers`] with its reason.
     ///
     /// # Errors
     /// When the library cannot be used, or this process holds another one.
@@ -72,23 +75,30 @@ impl OrtEngine {
         built_in: &[String],
         cpu: CpuFeatures,
     ) -> Result<Self, LoadError> {
-        let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(other) = loaded.as_ref().filter(|other| *other != library) {
-            return Err(LoadError::AlreadyLoaded(other.clone()));
-        }
-        let refuse = |reason: String| LoadError::Library { path: library.to_owned(), reason };
-        let environment = ort::init_from(library)
-            .map_err(|error| refuse(one_line(&error)))?
-            .with_name("siliconroute")
-            .with_telemetry(false)
-            .build()
-            .map_err(|error| refuse(one_line(&error)))?;
-        environment.set_log_level(ort::logging::LogLevel::Fatal);
-        *loaded = Some(library.to_owned());
-        drop(loaded);
+        let environment = load_environment(library)?;
         let (configured, refused) = devices::register_and_list(&environment, version, plugins, built_in, cpu);
         Ok(Self { environment, version: version.to_owned(), configured, refused })
     }
+}
+
+/// The environment of `library`, made if this process has none yet.
+fn load_environment(library: &Path) -> Result<Environment, LoadError> {
+    let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+    match loaded.as_ref() {
+        Some((path, environment)) if path == library => return Ok(environment.clone()),
+        Some((path, _)) => return Err(LoadError::AlreadyLoaded(path.clone())),
+        None => {}
+    }
+    let refuse = |reason: String| LoadError::Library { path: library.to_owned(), reason };
+    let environment = ort::init_from(library)
+        .map_err(|error| refuse(one_line(&error)))?
+        .with_name("siliconroute")
+        .with_telemetry(false)
+        .build()
+        .map_err(|error| refuse(one_line(&error)))?;
+    environment.set_log_level(ort::logging::LogLevel::Fatal);
+    *loaded = Some((library.to_owned(), environment.clone()));
+    Ok(environment)
 }
 
 impl Engine for OrtEngine {

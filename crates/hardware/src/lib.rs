@@ -39,4 +39,4 @@ pub use processor::Processor;
 pub use roots::Roots;
 pub use topology::{CacheKind, CacheLevel, ClusterKind, CoreCluster};
 pub use vulkan::{VulkanDriver, VulkanProbe, detect_vulkan_drivers, vulkan_driver_present};
-pub use worker_process::{prepare_worker_process, take_standard_output};
+pub use worker_process::{end_process_at_once, prepare_worker_process, take_standard_output};

@@ -18,6 +18,7 @@ use siliconroute_core::{Case, ChipKind, OutputDifference, Reading, TargetKey, Wo
 use siliconroute_engine::timing::calls_per_sample;
 use siliconroute_engine::worker::client::{RemoteModel, WorkerClient, WorkerSession};
 use siliconroute_engine::worker::process::Launcher;
+use siliconroute_engine::worker::wire::EngineSpec;
 
 use crate::discovery::Found;
 
@@ -131,6 +132,8 @@ pub struct Setting<'a> {
     pub conditions: &'a dyn Fn() -> String,
     /// Whether the user wants to stop.
     pub cancelled: &'a dyn Fn() -> bool,
+    /// Told of a target whose worker cannot be started.
+    pub lost: &'a dyn Fn(&TargetKey, &Failure),
 }
 
 impl std::fmt::Debug for Setting<'_> {
@@ -167,7 +170,9 @@ struct Progress {
 
 /// Measures `test` on all `targets` in the sustained workload, one trial each.
 ///
-/// The reference for the outputs is the first of `targets` in their given order that runs the case.
+/// The reference for the outputs is the first trusted one of `targets` that runs the case; without one,
+/// outputs are not compared. A target whose worker cannot be started gives no trial: that is a failure of the
+/// machine and says nothing of the model.
 pub fn measure_case(
     workers: &mut Workers<'_>,
     test: &CaseToMeasure<'_>,
@@ -179,6 +184,10 @@ pub fn measure_case(
     for &index in &order.shuffled(targets.len()) {
         let found = targets[index];
         let (started_unix_ms, conditions) = ((setting.clock)(), (setting.conditions)());
+        if let Err(failure) = workers.get(found, setting.sampling.deadline) {
+            (setting.lost)(&found.target.key, &failure);
+            continue;
+        }
         let state = start(workers, found, test, setting.sampling);
         subjects.push(Subject { found, started_unix_ms, conditions, state });
     }
@@ -219,11 +228,7 @@ fn start(
     };
     let mut session = worker.create_session(&found.target.key, &model, sampling.deadline)?;
     let (create_ns, placement) = (session.create_ns, session.placement.clone());
-    if let Reading::Available(placement) = &placement
-        && placement.is_full_fallback()
-    {
-        return Err(Failure::new(FailureKind::FellBack, placement.to_string()));
-    }
+    check_placement(&found.engine, &placement)?;
     session.set_inputs(test.values.to_vec())?;
     let first_run_ns = session.run()?;
     let outputs = session.outputs()?.into_iter().map(|output| output.tensor).collect();
@@ -249,6 +254,23 @@ fn start(
         peak_resident_bytes: Reading::unavailable("no sample was taken"),
         sampled_ns: 0,
     })
+}
+
+/// Refuses a session whose nodes ran elsewhere, or of which that cannot be told.
+///
+/// # Errors
+/// [`FailureKind::FellBack`] with what is known of the placement.
+pub fn check_placement(engine: &EngineSpec, placement: &Reading<Placement>) -> Result<(), Failure> {
+    match placement {
+        Reading::Available(placement) if placement.is_full_fallback() => {
+            Err(Failure::new(FailureKind::FellBack, placement.to_string()))
+        }
+        Reading::Unavailable(reason) if *engine != EngineSpec::Rten => {
+            let detail = format!("where its nodes run cannot be proven: {reason}");
+            Err(Failure::new(FailureKind::FellBack, detail))
+        }
+        Reading::Available(_) | Reading::Unavailable(_) => Ok(()),
+    }
 }
 
 impl Subject<'_> {
@@ -342,7 +364,7 @@ fn finish(
     targets: &[&Found],
     setting: &Setting<'_>,
 ) -> Vec<Trial> {
-    let reference = targets.iter().find_map(|found| {
+    let reference = targets.iter().filter(|found| is_trusted(&found.target.key)).find_map(|found| {
         let subject = subjects.iter_mut().find(|subject| subject.found.target.key == found.target.key)?;
         let progress = subject.state.as_mut().ok()?;
         Some((found.target.key.clone(), std::mem::take(&mut progress.outputs)))
@@ -386,6 +408,15 @@ impl Progress {
     }
 }
 
+/// Targets that are taken for right: engines that compute every operator themselves, in the model's own
+/// precision, and are tested against the operators' definitions by their makers.
+const TRUSTED_REFERENCES: [&str; 2] = ["cpu/ort", "cpu/rten"];
+
+/// Whether outputs of the target called `key` may be what others are compared with.
+pub fn is_trusted(key: &TargetKey) -> bool {
+    TRUSTED_REFERENCES.contains(&key.as_str())
+}
+
 fn check_outputs(
     key: &TargetKey,
     outputs: &[Tensor],
@@ -393,7 +424,9 @@ fn check_outputs(
     constant_weights: bool,
 ) -> OutputCheck {
     let Some((reference, expected)) = reference else {
-        return OutputCheck::NotCompared { reason: "no target gave a reference".to_owned() };
+        return OutputCheck::NotCompared {
+            reason: "neither cpu/ort nor cpu/rten ran the case beside it".to_owned(),
+        };
     };
     if key == reference {
         return OutputCheck::Reference;
@@ -403,6 +436,10 @@ fn check_outputs(
     }
     let reference = reference.clone();
     match OutputDifference::between(outputs, expected) {
+        Ok(difference) if difference.reference_magnitude <= 0.0 => {
+            let reason = "the reference's outputs are all zero or not finite, so that they prove nothing";
+            OutputCheck::NotCompared { reason: reason.to_owned() }
+        }
         Ok(difference) => OutputCheck::Compared { reference, difference },
         Err(fault) => OutputCheck::Faulty { reference, fault },
     }

@@ -131,6 +131,7 @@ impl Router {
         names: &[String],
         listener: &mut dyn Listener,
     ) -> Result<Vec<VerifiedPackage>, Error> {
+        names.iter().try_for_each(|name| find_package(name).map(drop))?;
         let names = if names.is_empty() {
             let (installed, _) = installed_packages(&self.home.packages());
             installed.into_iter().map(|package| package.name).collect()
@@ -139,25 +140,32 @@ impl Router {
         };
         let mut verified = Vec::new();
         for name in names {
-            find_package(&name)?;
-            let mut progress = Forward { listener, router: self };
-            let reports = packages::verify(&self.home.packages(), Table::embedded(), &name, &mut progress)?;
-            verified.extend(reports.into_iter().map(|report| {
-                VerifiedPackage {
-                    intact: report.is_intact(),
-                    files: report.members.len(),
-                    faults: report
-                        .members
-                        .iter()
-                        .filter(|(_, state)| *state != MemberState::Intact)
-                        .map(|(path, state)| format!("{path}: {state}"))
-                        .collect(),
-                    name: report.name,
-                    version: report.version,
-                }
-            }));
+            verified.extend(self.verify_package(&name, listener)?);
         }
         Ok(verified)
+    }
+
+    /// Compares all installed versions of one package with the table's pins, or with those of its record.
+    pub(crate) fn verify_package(
+        &self,
+        name: &str,
+        listener: &mut dyn Listener,
+    ) -> Result<Vec<VerifiedPackage>, Error> {
+        let mut progress = Forward { listener, router: self };
+        let reports = packages::verify(&self.home.packages(), Table::embedded(), name, &mut progress)?;
+        let verified = reports.into_iter().map(|report| VerifiedPackage {
+            intact: report.is_intact(),
+            files: report.members.len(),
+            faults: report
+                .members
+                .iter()
+                .filter(|(_, state)| *state != MemberState::Intact)
+                .map(|(path, state)| format!("{path}: {state}"))
+                .collect(),
+            name: report.name,
+            version: report.version,
+        });
+        Ok(verified.collect())
     }
 
     /// Installs the packages that fit this machine and are not there yet; what fails becomes a notice.

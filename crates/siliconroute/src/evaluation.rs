@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use siliconroute_core::decide::{Context, Decision, Query, decide};
+use siliconroute_core::decide::{Context, Decision, Query, Source, decide};
 use siliconroute_core::knowledge::TargetIndex;
-use siliconroute_core::regret::{Judgement, PredictionScore, Score, TrueTime, judge};
+use siliconroute_core::regret::{Outcome, PredictionScore, Score, TrueTime, judge};
 use siliconroute_core::statistics::{self, Interval};
 use siliconroute_core::trial::{OutputCheck, Purpose, Sample, Trial};
 use siliconroute_core::{AccuracyClass, Case, ChipKind, Goal, TargetKey, Workload};
@@ -68,7 +68,7 @@ pub struct CheckedDecision {
     pub bindings: String,
     /// Whether the model is one of the synthetic families.
     pub synthetic: bool,
-    /// Whether the case was measured before the decision, or only predicted.
+    /// Whether every candidate was measured on the case before the decision.
     pub profiled: bool,
     /// The workload.
     pub workload: Workload,
@@ -171,21 +171,22 @@ fn prediction_pairs(
 }
 
 /// Judges a strategy's choice on the true times of a decision.
-fn judge_choice(decision: &CheckedDecision, choice: Option<&TargetKey>) -> Option<Judgement> {
-    let choice = choice?;
+fn judge_choice(decision: &CheckedDecision, choice: Option<&TargetKey>) -> Outcome {
+    let Some(choice) = choice else { return Outcome::NotApplicable };
     let keys: Vec<&TargetKey> = decision.times_ms.keys().collect();
     let times: Vec<Option<TrueTime>> = keys
         .iter()
         .map(|key| {
             let time_ns = decision.times_ms.get(*key)? * 1e6;
-            let interval = match decision.intervals_ms.get(*key) {
-                Some([low, high]) => Interval { low: low * 1e6, high: high * 1e6 },
-                None => Interval { low: time_ns, high: time_ns },
-            };
+            let interval = decision.intervals_ms.get(*key);
+            let interval = interval.map(|[low, high]| Interval { low: low * 1e6, high: high * 1e6 });
             Some(TrueTime { time_ns, interval })
         })
         .collect();
-    judge(&times, keys.iter().position(|key| *key == choice)?)
+    match keys.iter().position(|key| *key == choice) {
+        Some(position) => judge(&times, position),
+        None => Outcome::Failed,
+    }
 }
 
 impl Router {
@@ -329,7 +330,11 @@ fn describe(
         batch: question.case.facts.batch,
         bindings: question.case.bindings.to_string(),
         synthetic: question.model.synthetic,
-        profiled: knowledge.cells(question.case.id).is_some(),
+        profiled: decision
+            .candidates
+            .iter()
+            .filter_map(|candidate| candidate.outlook.ok())
+            .all(|prediction| matches!(prediction.source, Source::Measured { .. })),
         workload: query.workload,
         accuracy: query.accuracy,
         chosen: decision.chosen.map(key),
@@ -362,9 +367,11 @@ fn describe(
     for trial in trials {
         match true_time(trial, query.accuracy) {
             Ok(time) => {
-                let interval = time.interval;
                 record.times_ms.insert(trial.target.clone(), time.time_ns / 1e6);
-                record.intervals_ms.insert(trial.target.clone(), [interval.low / 1e6, interval.high / 1e6]);
+                if let Some(interval) = time.interval {
+                    let interval = [interval.low / 1e6, interval.high / 1e6];
+                    record.intervals_ms.insert(trial.target.clone(), interval);
+                }
             }
             Err(reason) => {
                 record.excluded.entry(trial.target.clone()).or_insert(reason);
@@ -372,7 +379,7 @@ fn describe(
         }
     }
     let keys: Vec<TargetKey> = record.times_ms.keys().cloned().collect();
-    if let Some(judgement) = judge_choice(&record, record.chosen.as_ref()) {
+    if let Outcome::Judged(judgement) = judge_choice(&record, record.chosen.as_ref()) {
         record.best = keys.get(judgement.best).cloned();
         record.regret_pct = Some(judgement.regret_pct);
         record.tie = judgement.tie;
@@ -397,8 +404,7 @@ fn true_time(trial: &Trial, class: AccuracyClass) -> Result<TrueTime, String> {
     }
     let times: Vec<f64> = measurement.samples.iter().map(Sample::per_call_ns).collect();
     let summary = statistics::summarise(&times).ok_or_else(|| "no samples were taken".to_owned())?;
-    let interval = summary.interval.unwrap_or(Interval { low: summary.min_ns, high: summary.max_ns });
-    Ok(TrueTime { time_ns: summary.median_ns, interval })
+    Ok(TrueTime { time_ns: summary.median_ns, interval: summary.interval })
 }
 
 /// What the baselines choose for a question.

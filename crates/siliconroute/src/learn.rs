@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, HashMap};
 use sha2::{Digest, Sha256};
 use siliconroute_core::form::{Fit, FitRow, fit_forms};
 use siliconroute_core::knowledge::{Estimate, Knowledge, KnowledgeBuilder, TrialFacts};
+use siliconroute_core::trial::Purpose;
 use siliconroute_core::{Case, CaseId, Reading, TargetKey, Workload, form};
-use siliconroute_store::{NewFit, StoredFit, TargetId, TrialFilter};
+use siliconroute_store::{NewFit, StoredFit, StoredTrial, TargetId, TrialFilter};
 
 use crate::error::Error;
 use crate::router::{Router, Targets};
@@ -53,7 +54,8 @@ impl Router {
         let trials: Vec<TrialFacts> = stored
             .into_iter()
             .filter(|trial| targets.rows.get(&trial.target) == Some(&trial.target_id))
-            .filter_map(siliconroute_store::StoredTrial::into_facts)
+            .filter(is_fit_to_learn_from)
+            .filter_map(StoredTrial::into_facts)
             .collect();
         let cases: HashMap<CaseId, Case> =
             self.store.cases()?.into_iter().map(|case| (case.id, case)).collect();
@@ -124,6 +126,17 @@ impl Router {
             Err(error) => Ok(Err(error.to_string())),
         }
     }
+}
+
+/// Samples below which a benchmark's trial, whose sampling the user chose, teaches nothing.
+const LEAST_BENCH_SAMPLES: usize = 30;
+
+fn is_fit_to_learn_from(trial: &StoredTrial) -> bool {
+    let samples = match &trial.outcome {
+        Ok(measured) => measured.summary.as_ref().map_or(0, |summary| summary.samples),
+        Err(_) => return true,
+    };
+    trial.purpose != Purpose::Bench || samples >= LEAST_BENCH_SAMPLES
 }
 
 #[derive(Default)]

@@ -135,7 +135,7 @@ impl Machine {
             library: runtime.library.clone(),
             version: runtime.version.clone(),
             built_in: runtime.providers.iter().map(|provider| provider.name.clone()).collect(),
-            plugins: plugin.into_iter().filter_map(plugin_of).collect(),
+            plugins: plugin.into_iter().filter_map(|plugin| plugin_of(plugin, runtime)).collect(),
             cpu: self.cpu_features(),
             search_path: packages
                 .into_iter()
@@ -164,18 +164,26 @@ impl Machine {
             }
         }
         for package in packages {
-            add(&format!("{} {} {}", package.name, package.version, package.installed_at_unix_s));
+            add(&format!(
+                "{} {} {} {}",
+                package.name,
+                package.version,
+                package.installed_at_unix_s,
+                package.library.display()
+            ));
         }
         siliconroute_core::ModelId(hash.finalize().into()).to_string()
     }
 }
 
 /// The registration of a plugin package: its main provider's name, and its library.
-fn plugin_of(package: &Installed) -> Option<Plugin> {
+///
+/// Its version names the runtime library too, since both make the speed.
+fn plugin_of(package: &Installed, runtime: &Installed) -> Option<Plugin> {
     let provider = package.providers.first()?;
     Some(Plugin {
         name: provider.name.clone(),
-        version: package.version.clone(),
+        version: format!("{} on {} {}", package.version, runtime.name, runtime.version),
         library: package.library.clone(),
     })
 }
@@ -191,6 +199,7 @@ pub fn installed_packages(root: &Path) -> (Vec<Installed>, Vec<String>) {
         }
     }
     let table = Table::embedded();
+    keep_one_version(&mut usable, table);
     let runtime =
         usable.iter().find(|package| package.name == MAIN_RUNTIME).map(|package| package.version.clone());
     if let Some(version) = runtime.as_deref().and_then(LibraryVersion::parse) {
@@ -203,6 +212,18 @@ pub fn installed_packages(root: &Path) -> (Vec<Installed>, Vec<String>) {
         });
     }
     (usable, faults)
+}
+
+/// Of several installed versions of a package, keeps the table's one, else the newest.
+fn keep_one_version(installed: &mut Vec<Installed>, table: &Table) {
+    let rank = |package: &Installed| {
+        let wanted = table.get(&package.name).is_some_and(|entry| entry.version == package.version);
+        (wanted, LibraryVersion::parse(&package.version))
+    };
+    let all = installed.clone();
+    installed.retain(|package| {
+        all.iter().filter(|other| other.name == package.name).all(|other| rank(other) <= rank(package))
+    });
 }
 
 fn fits_runtime(package: &Package, version: LibraryVersion) -> Option<String> {

@@ -2,6 +2,8 @@
 //!
 //! Invariant: whenever the program ends, what was measured up to then is in the store.
 
+use std::cell::RefCell;
+
 use siliconroute_core::trial::{Purpose, Trial};
 use siliconroute_core::{Case, CaseId, Reading, TargetKey};
 use siliconroute_store::{CampaignId, NewCampaign};
@@ -99,8 +101,15 @@ impl Router {
     ) -> Result<Vec<Trial>, Error> {
         let mut workers = Workers::new(self.launcher.as_ref());
         let mut trials = Vec::new();
+        let lost = RefCell::new(Vec::new());
         for (index, job) in jobs.iter().enumerate() {
             listener.event(Event::Step(job.case.label()));
+            if job.case.model != job.model.facts.id {
+                return Err(Error::Usage(format!(
+                    "the file of {} is no longer that of the case",
+                    job.model.name
+                )));
+            }
             let found: Vec<&Found> =
                 job.targets.iter().map(|key| targets.get(key.as_str())).collect::<Result<_, _>>()?;
             let values = inputs::generate(&job.case.facts.inputs, &job.model.recipes, self.settings.seed)?;
@@ -116,12 +125,18 @@ impl Router {
             let setting = Setting {
                 purpose,
                 sampling,
-                order_seed: self.settings.seed.wrapping_add(index as u64),
+                order_seed: order_seed(self.settings.seed, campaign, index),
                 clock: &|| (self.clock)(),
                 conditions: &current_conditions,
                 cancelled: &|| self.is_cancelled(),
+                lost: &|target, failure| lost.borrow_mut().push(format!("{target} is left out: {failure}")),
             };
-            for group in groups(&found, self.targets_at_once(job)) {
+            let groups = groups(&found, self.targets_at_once(job));
+            if groups.len() > 1 {
+                let text = "memory is short, so its targets are measured in groups, one after the other";
+                listener.event(Event::Notice(format!("{}: {text}", job.case.label())));
+            }
+            for group in groups {
                 let measured = measure_case(&mut workers, &test, &group, &setting);
                 if self.is_cancelled() {
                     return Err(Error::Interrupted);
@@ -132,6 +147,9 @@ impl Router {
                     }
                     trials.push(trial);
                 }
+            }
+            for notice in lost.take() {
+                listener.event(Event::Notice(notice));
             }
             listener.event(Event::StepDone);
         }
@@ -165,6 +183,12 @@ fn groups<'f>(targets: &[&'f Found], most: usize) -> Vec<Vec<&'f Found>> {
             .collect(),
         _ => vec![targets.to_vec()],
     }
+}
+
+/// A seed of its own for every job of every campaign, so that no target has a fixed place in the order.
+fn order_seed(seed: u64, campaign: CampaignId, index: usize) -> u64 {
+    let mix = |value: u64, part: u64| (value ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31);
+    mix(mix(mix(0, seed), campaign.0.cast_unsigned()), index as u64)
 }
 
 fn current_conditions() -> String {

@@ -65,6 +65,12 @@ pub enum ModelError {
     /// A synthetic model cannot be written.
     #[error(transparent)]
     Generate(#[from] WriteError),
+    /// A fetched model is no longer what was fetched.
+    #[error("`{path}` is not the model of the catalogue any more; its bytes differ from the pinned hash")]
+    Changed {
+        /// The file.
+        path: PathBuf,
+    },
     /// Fetching is switched off.
     #[error("{0} is not here yet, and fetching is switched off")]
     Offline(String),
@@ -110,6 +116,8 @@ impl ModelError {
             | Self::FixedBatch { .. }
             | Self::BatchConflict { .. } => ErrorKind::Usage,
             Self::Offline(_) => ErrorKind::NothingSuitable,
+            Self::Unpack { source: packages::UnpackError::Cancelled, .. } => ErrorKind::Interrupted,
+            Self::Changed { .. } => ErrorKind::WorkFailed,
             Self::Fetch { source: packages::FetchError::Cancelled, .. } => ErrorKind::Interrupted,
             Self::Generate(_) | Self::Fetch { .. } | Self::Unpack { .. } | Self::Folder { .. } => {
                 ErrorKind::WorkFailed
@@ -122,6 +130,7 @@ impl ModelError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Unknown { .. } => Some("`siliconroute models list` shows the names".to_owned()),
+            Self::Changed { .. } => Some("remove the file, and it is fetched again".to_owned()),
             Self::Offline(_) => Some("run without --offline, or name a model file".to_owned()),
             Self::Fetch { source, .. } => source.hint().map(str::to_owned),
             Self::Store(source) => Some(source.hint().to_owned()),
@@ -188,6 +197,11 @@ impl Models<'_> {
             Origin::Catalogue(model) => (self.fetch(model, fetcher, progress)?, model.name.clone()),
         };
         let facts = self.facts(&path, &name, &origin)?;
+        if let Origin::Catalogue(model) = &origin
+            && facts.id.to_string() != model.member.sha256.to_string()
+        {
+            return Err(ModelError::Changed { path });
+        }
         let (recipes, hints, constant_weights) = match &origin {
             Origin::Catalogue(model) => {
                 (model.recipes.clone(), model.bindings.clone(), model.constant_weights)

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use siliconroute_core::{ChipKind, Reading, TargetKey};
-use siliconroute_engine::packages::{Fetcher, PipFetcher};
+use siliconroute_engine::packages::{Fetcher, Installed, PipFetcher};
 use siliconroute_engine::worker::process::{Launcher, ProcessLauncher};
 use siliconroute_store::{HostId, OpenOptions, Store, TargetId};
 
@@ -180,6 +180,14 @@ impl Router {
         self.cancelled.load(Ordering::Relaxed)
     }
 
+    /// Ends an operation that the user wants to stop.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] when that is so.
+    pub(crate) fn stop_if_cancelled(&self) -> Result<(), Error> {
+        if self.is_cancelled() { Err(Error::Interrupted) } else { Ok(()) }
+    }
+
     /// The models that can be named.
     pub fn models(&self) -> Models<'_> {
         Models {
@@ -251,17 +259,17 @@ impl Router {
 
     fn discover(
         &self,
-        packages: &[siliconroute_engine::packages::Installed],
+        packages: &[Installed],
         fingerprint: &str,
         listener: &mut dyn Listener,
     ) -> Result<Discovery, Error> {
         let probe = self.home.cache().join("precision-probe.onnx");
         write_if_changed(&probe, &siliconroute_onnx::precision_probe_model())?;
-        let engines = self.machine.engines(packages);
+        let engines = self.machine.engines(&self.intact_packages(packages, listener)?);
         listener.event(Event::Begin { stage: Stage::Targets, steps: Some(engines.len() as u64) });
         let mut first = true;
         let deadline = self.worker_deadline();
-        let discovery = discover_targets(
+        let mut discovery = discover_targets(
             self.launcher.as_ref(),
             &engines,
             PrecisionProbe { path: &probe },
@@ -276,6 +284,9 @@ impl Router {
         if self.is_cancelled() {
             return Err(Error::Interrupted);
         }
+        for found in &mut discovery.found {
+            self.name_driver(found);
+        }
         listener.event(Event::StepDone);
         let names: Vec<&str> = discovery.available().map(|found| found.target.key.as_str()).collect();
         listener.event(Event::End(names.join(", ")));
@@ -285,6 +296,37 @@ impl Router {
             self.store.save_discovery(fingerprint, &document, (self.clock)())?;
         }
         Ok(discovery)
+    }
+
+    /// Adds the driver of the target's chip to its version: another driver is another target's history.
+    fn name_driver(&self, found: &mut Found) {
+        let chips = self.machine.chips.iter().filter_map(|finding| finding.chip.available());
+        let chip = chips.filter(|chip| chip.kind != ChipKind::Cpu).find(|chip| chip.key == found.target.chip);
+        if let Some(driver) = chip.and_then(|chip| chip.driver.as_ref()) {
+            found.target.provider_version = format!("{}, driver {driver}", found.target.provider_version);
+        }
+    }
+
+    /// The packages whose every file has its pinned hash; others become a notice.
+    fn intact_packages(
+        &self,
+        packages: &[Installed],
+        listener: &mut dyn Listener,
+    ) -> Result<Vec<Installed>, Error> {
+        let mut intact = Vec::new();
+        for package in packages {
+            let reports = self.verify_package(&package.name, listener)?;
+            match reports.iter().find(|report| report.version == package.version && !report.intact) {
+                None => intact.push(package.clone()),
+                Some(report) => {
+                    let faults = report.faults.join("; ");
+                    let advice = "remove and install it again";
+                    let text = format!("the package {} is not used: {faults} ({advice})", package.name);
+                    listener.event(Event::Notice(text));
+                }
+            }
+        }
+        Ok(intact)
     }
 
     /// Records a target with its chip, which may be one that only the engine knows of.

@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use siliconroute_core::decide::{Context, Decision, Query, decide};
 use siliconroute_core::knowledge::Exclusion;
-use siliconroute_core::tensor::NamedTensor;
+use siliconroute_core::model::BoundInput;
+use siliconroute_core::tensor::{Dimension, NamedTensor, TensorSpec};
 use siliconroute_core::trial::{Failure, FailureKind};
 use siliconroute_core::{AccuracyClass, Case, ChipKind, Goal, TargetKey, Workload};
 use siliconroute_engine::session::{RunError, Session, SessionRequest, check_inputs};
@@ -16,6 +17,7 @@ use siliconroute_engine::worker::remote::RemoteSession;
 use siliconroute_engine::worker::serve::load_engine;
 use siliconroute_engine::worker::wire::EngineSpec;
 
+use crate::campaign::check_placement;
 use crate::discovery::Found;
 use crate::error::Error;
 use crate::learn::Learned;
@@ -114,6 +116,7 @@ impl Router {
         left.reverse();
         let mut fell_back = Vec::new();
         while let Some(target) = left.pop() {
+            self.stop_if_cancelled()?;
             match self.create(model, case, targets.get(target.as_str())?) {
                 Ok(session) => {
                     return Ok(RoutedSession {
@@ -153,7 +156,8 @@ impl Router {
                 bindings: &case.bindings,
                 threads: None,
             };
-            return engine.create_session(&found.target.key, &request).map_err(|error| refused(&error));
+            let session = engine.create_session(&found.target.key, &request);
+            return session.map_err(|error| refused(&error));
         }
         let remote = RemoteModel {
             path: &model.path,
@@ -164,6 +168,7 @@ impl Router {
         };
         let (launcher, deadline) = (self.launcher.as_ref(), self.worker_deadline());
         let session = RemoteSession::open(launcher, &found.engine, &found.target.key, &remote, deadline)?;
+        check_placement(&found.engine, &session.placement())?;
         Ok(Box::new(session))
     }
 }
@@ -189,7 +194,8 @@ impl RoutedSession<'_> {
     /// # Errors
     /// When they do not fit the model, or no target takes them.
     pub fn set_inputs(&mut self, inputs: Vec<NamedTensor>) -> Result<(), Error> {
-        check_inputs(&self.model.facts.inputs, &inputs)?;
+        // Against the bound shapes: the decision was made for them, and so were sessions of static shapes.
+        check_inputs(&bound_specs(self.case), &inputs)?;
         self.inputs = inputs;
         let set = self.session.set_inputs(&self.inputs);
         self.or_next(set)
@@ -240,7 +246,9 @@ impl RoutedSession<'_> {
         }
         let failure = failure_of(error);
         self.fell_back.push(FellBack { target: self.target.clone(), failure });
+        self.router.stop_if_cancelled()?;
         while let Some(target) = self.left.pop() {
+            self.router.stop_if_cancelled()?;
             let found = self.targets.get(target.as_str())?;
             let ready = self.router.create(self.model, self.case, found).and_then(|mut session| {
                 session.set_inputs(&self.inputs).map_err(failure_of)?;
@@ -282,9 +290,20 @@ impl RoutedSession<'_> {
         let start = Instant::now();
         self.run()?;
         let run_ms = start.elapsed().as_secs_f64() * 1e3;
+        self.router.stop_if_cancelled()?;
         let outputs = self.outputs()?;
         Ok(RunOutcome { target: self.target.clone(), fell_back: self.fell_back.clone(), run_ms, outputs })
     }
+}
+
+/// The inputs of a case, every size fixed.
+fn bound_specs(case: &Case) -> Vec<TensorSpec> {
+    let spec = |input: &BoundInput| TensorSpec {
+        name: input.name.clone(),
+        element: input.element,
+        shape: input.shape.iter().map(|&size| Dimension::Fixed(size)).collect(),
+    };
+    case.facts.inputs.iter().map(spec).collect()
 }
 
 /// The candidates of a decision, fastest first.

@@ -6,15 +6,18 @@
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use siliconroute_core::trial::Purpose;
+use siliconroute_core::trial::{FailureKind, Purpose};
 use siliconroute_core::{Case, TargetKey, Workload};
 use siliconroute_onnx::{SyntheticModel, published_ladder};
+use siliconroute_store::StoredModel;
 
+use crate::campaign::is_trusted;
 use crate::engine_packages::{Forward, error_with_hint};
 use crate::error::{Error, ErrorKind};
 use crate::evaluation::{CheckedDecision, Evaluation, Question};
 use crate::event::{Event, Listener, Stage};
 use crate::learn::Learned;
+use crate::machine::describe_error;
 use crate::measure::Job;
 use crate::models::{Given, KnownModel, ModelError};
 use crate::router::{Router, Targets};
@@ -241,32 +244,55 @@ impl Router {
         Ok(Question { model, case })
     }
 
-    /// The measured cases whose model file is still where it was, to be decided and checked.
+    /// The measured cases whose model is still the same where it was, to be decided and checked.
+    ///
+    /// A model that has gone or changed becomes a notice.
     ///
     /// # Errors
     /// When the store fails.
-    pub fn measured_questions(&self, learned: &Learned) -> Result<Vec<Question>, Error> {
+    pub fn measured_questions(
+        &self,
+        learned: &Learned,
+        listener: &mut dyn Listener,
+    ) -> Result<Vec<Question>, Error> {
         let mut questions = Vec::new();
-        for model in self.store.models()? {
-            let Some(path) = model.path.filter(|path| path.is_file()) else { continue };
-            let reference = match model.source.as_deref() {
-                Some(_) => model.name.clone(),
-                None => path.display().to_string(),
-            };
+        for stored in self.store.models()? {
             let mut cases: Vec<&Case> = learned
                 .cases
                 .values()
-                .filter(|case| case.model == model.facts.id && learned.knowledge.cells(case.id).is_some())
+                .filter(|case| case.model == stored.facts.id && learned.knowledge.cells(case.id).is_some())
                 .collect();
-            cases.sort_by_key(|case| case.facts.batch);
+            cases.sort_by_key(|case| (case.facts.batch, case.id));
             if cases.is_empty() {
                 continue;
             }
-            let model = self.find_model(&reference, &mut crate::event::Silent)?;
-            questions
-                .extend(cases.into_iter().map(|case| Question { model: model.clone(), case: case.clone() }));
+            match self.find_stored_model(&stored) {
+                Ok(model) => {
+                    let question = |case: &Case| Question { model: model.clone(), case: case.clone() };
+                    questions.extend(cases.into_iter().map(question));
+                }
+                Err(reason) => {
+                    listener.event(Event::Notice(format!("{} is left out: {reason}", stored.name)));
+                }
+            }
         }
         Ok(questions)
+    }
+
+    /// The model as it lies on the disk now, or why it cannot be measured again.
+    fn find_stored_model(&self, stored: &StoredModel) -> Result<KnownModel, String> {
+        let by_name = stored.source.is_some() && self.models().is_here(&stored.name);
+        let reference = match &stored.path {
+            _ if by_name => stored.name.clone(),
+            Some(path) => path.display().to_string(),
+            None => return Err("where its file lies is not known".to_owned()),
+        };
+        let model = self.find_model(&reference, &mut crate::event::Silent).map_err(|e| describe_error(&e))?;
+        if model.facts.id == stored.facts.id {
+            Ok(model)
+        } else {
+            Err(format!("`{}` has changed since it was measured", model.path.display()))
+        }
     }
 
     /// Writes synthetic models into `folder`, the published ladder when `names` is empty.
@@ -304,25 +330,33 @@ impl Router {
 
 /// The cases with the targets on which each has fewer than `sessions` trials in the sustained workload.
 ///
-/// A target that failed on a case is not tried again. The reference is always measured along, since outputs
-/// are compared with a session of the same campaign.
+/// A target that refused a case, or gave it away, is not tried again; a crash, hang or memory blow-up counts
+/// as a session and may pass in the next. A reference is always measured along, since outputs are compared
+/// within a campaign.
 fn missing_jobs(questions: &[Question], targets: &Targets, learned: &Learned, sessions: usize) -> Vec<Job> {
     let all: Vec<TargetKey> = targets.discovery.available().map(|found| found.target.key.clone()).collect();
-    let lacks = |case: &Case, key: &TargetKey| {
-        let mut trials = learned.trials_of(case.id, key, Workload::Sustained);
-        let failed = trials.any(|trial| trial.outcome.is_err());
-        !failed && learned.trials_of(case.id, key, Workload::Sustained).count() < sessions
+    let refused = |case: &Case, key: &TargetKey| {
+        let mut failures = learned
+            .trials_of(case.id, key, Workload::Sustained)
+            .filter_map(|trial| trial.outcome.as_ref().err());
+        failures.any(|failure| match failure.kind {
+            FailureKind::Refused | FailureKind::FellBack => true,
+            FailureKind::Crashed | FailureKind::TimedOut | FailureKind::MemoryExceeded => false,
+        })
     };
     let job = |question: &Question| {
-        let wanted: Vec<&TargetKey> = all.iter().filter(|key| lacks(&question.case, key)).collect();
-        let reference = all.iter().find(|key| {
-            learned.trials_of(question.case.id, key, Workload::Sustained).all(|trial| trial.outcome.is_ok())
-        });
+        let case = &question.case;
+        let lacks = |key: &&TargetKey| {
+            let trials = learned.trials_of(case.id, key, Workload::Sustained).count();
+            trials < sessions && !refused(case, key)
+        };
+        let wanted: Vec<&TargetKey> = all.iter().filter(lacks).collect();
+        let reference = all.iter().find(|key| is_trusted(key) && !refused(case, key));
         let targets =
             reference.into_iter().chain(wanted.iter().copied().filter(|key| Some(*key) != reference));
         (!wanted.is_empty()).then(|| Job {
             model: question.model.clone(),
-            case: question.case.clone(),
+            case: case.clone(),
             targets: targets.cloned().collect(),
         })
     };

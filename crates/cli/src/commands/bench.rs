@@ -110,9 +110,9 @@ fn print(session: &Session<'_>, arguments: &Bench, rows: &[Row<'_>]) {
     let format = if output.json { Format::Json } else { arguments.output };
     match format {
         Format::Json => match rows {
-            [only] => output.document(&document(only, arguments.warmup)),
+            [only] => output.document(&document(only)),
             _ => {
-                let results: Vec<Value> = rows.iter().map(|row| document(row, arguments.warmup)).collect();
+                let results: Vec<Value> = rows.iter().map(document).collect();
                 output.document(&json!({"schema": "siliconroute.bench/1", "results": results}));
             }
         },
@@ -190,7 +190,8 @@ fn note(trial: &Trial, summary: &Summary) -> String {
     notes.join(", ")
 }
 
-fn document(row: &Row<'_>, warmup: u64) -> Value {
+fn document(row: &Row<'_>) -> Value {
+    let warmup = row.trial.outcome.as_ref().ok().map(|measurement| measurement.warmup_calls);
     let (case, facts) = (&row.job.case, &row.job.case.facts);
     let mut document = json!({
         "schema": "siliconroute.bench/1",

@@ -17,7 +17,7 @@ pub(super) fn run(session: &Session<'_>, arguments: &Evaluate) -> Result<ExitCod
     let targets = session.router.targets(&mut progress)?;
     let learned = session.router.learn(&targets)?;
     let questions = if arguments.models.is_empty() {
-        session.router.measured_questions(&learned)?
+        session.router.measured_questions(&learned, &mut progress)?
     } else {
         named_questions(session, arguments)?
     };
@@ -118,10 +118,10 @@ fn decision_row(decision: &CheckedDecision) -> Vec<Cell> {
 
 fn score_row(name: &str, score: &Score) -> Vec<Cell> {
     let percent = |value: Option<f64>| optional(value, |value| format!("{value:.1} %"));
-    let wins = if score.total == 0 {
-        "not applicable".to_owned()
-    } else {
-        format!("{} of {}", score.wins, score.total)
+    let wins = match (score.total, score.failed) {
+        (0, _) => "not applicable".to_owned(),
+        (total, 0) => format!("{} of {total}", score.wins),
+        (total, failed) => format!("{} of {total} ({failed} failed)", score.wins),
     };
     vec![
         Cell::new(name),

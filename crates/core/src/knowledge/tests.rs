@@ -53,7 +53,7 @@ fn knowledge(trials: Vec<TrialFacts>) -> Knowledge {
 }
 
 fn exclusion(knowledge: &Knowledge, index: usize, class: AccuracyClass) -> Option<&Exclusion> {
-    knowledge.verdicts(MODEL).exclusion(index, class)
+    knowledge.verdicts(CASE, MODEL).exclusion(index, class)
 }
 
 #[test]
@@ -172,4 +172,33 @@ fn targets_keep_the_order_in_which_they_were_listed() {
     assert_eq!(keys, ["a", "b"]);
     assert_eq!(knowledge.find(&TargetKey("b".to_owned())), Some(TargetIndex(1)));
     assert!(knowledge.estimate(CASE, TargetIndex(7), Workload::Sustained).is_none());
+}
+
+#[test]
+fn a_case_answers_for_itself_and_the_worst_one_for_untried_shapes() {
+    let (large, untried) = (CaseId([8; 32]), CaseId([9; 32]));
+    let of_large = |outcome| TrialFacts { case: large, ..trial("a", outcome) };
+    let good = || Ok((session(1e6), compared(1e-7)));
+    // Out of memory at a large batch says nothing against the small one, whichever came last.
+    for trials in [vec![trial("a", good()), of_large(failed())], vec![of_large(failed()), trial("a", good())]]
+    {
+        let knowledge = knowledge(trials);
+        let excluded = |case| knowledge.verdicts(case, MODEL).exclusion(0, AccuracyClass::Exact).is_some();
+        assert_eq!([CASE, large, untried].map(excluded), [false, true, true]);
+    }
+    let knowledge = knowledge(vec![trial("a", good()), of_large(Ok((session(1e6), compared(1e-3))))]);
+    let excluded = |case| knowledge.verdicts(case, MODEL).exclusion(0, AccuracyClass::Exact).is_some();
+    assert_eq!([CASE, large, untried].map(excluded), [false, true, true]);
+}
+
+#[test]
+fn outputs_that_cannot_be_right_make_a_target_suspect_everywhere() {
+    let fault = OutputFault::NotFinite { index: 0, element: 0 };
+    let faulty = OutputCheck::Faulty { reference: TargetKey("b".to_owned()), fault };
+    let knowledge = knowledge(vec![trial("a", Ok((session(1e6), faulty)))]);
+    let stranger = knowledge.verdicts(CaseId([8; 32]), ModelId([8; 32]));
+    assert!(matches!(
+        stranger.exclusion(0, AccuracyClass::Relaxed),
+        Some(Exclusion::UnprovenOutputs { worst_seen, .. }) if worst_seen.is_infinite()
+    ));
 }

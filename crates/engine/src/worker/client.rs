@@ -15,6 +15,9 @@ use super::wire::{EngineSpec, PROTOCOL, Request, Response, SpecMessage};
 use crate::session::Offer;
 use crate::timing::WarmUp;
 
+/// Calls of one request up to which each may take a whole deadline.
+const MOST_PATIENT_CALLS: u32 = 8;
+
 /// A worker with its engine loaded.
 pub struct WorkerClient {
     worker: Box<dyn Worker>,
@@ -172,7 +175,9 @@ impl WorkerSession<'_> {
     /// When the engine or the worker fails.
     pub fn warm_up(&mut self, min_calls: u64, min_time: Duration) -> Result<WarmUp, Failure> {
         let request = Request::WarmUp { min_calls, min_ns: nanoseconds(min_time) };
-        match self.call(&request, min_time)? {
+        // Each call may take as long as a single one.
+        let calls = u32::try_from(min_calls).unwrap_or(u32::MAX).min(MOST_PATIENT_CALLS);
+        match self.call(&request, min_time + self.deadline * calls)? {
             Response::WarmedUp(warm_up) => Ok(warm_up),
             other => Err(unexpected(other)),
         }

@@ -4,9 +4,9 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
@@ -34,6 +34,10 @@ const LOADER_PATH: &str = if cfg!(windows) {
 } else {
     "LD_LIBRARY_PATH"
 };
+
+/// Keeps a console's Ctrl-C from a Windows process.
+#[cfg(windows)]
+const CREATE_NEW_PROCESS_GROUP: u32 = 0x0000_0200;
 
 /// A worker to talk to.
 pub trait Worker: Send {
@@ -96,16 +100,59 @@ impl Launcher for ProcessLauncher {
         // An interrupt from the terminal is the parent's to handle; it ends its workers itself.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        #[cfg(windows)]
+        std::os::windows::process::CommandExt::creation_flags(&mut command, CREATE_NEW_PROCESS_GROUP);
         let mut child = command.spawn().map_err(|error| {
             let program = self.program.display();
             Failure::new(FailureKind::Crashed, format!("the worker `{program}` cannot be started: {error}"))
         })?;
-        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let (Some(stdin), Some(mut stdout), Some(stderr)) = (stdin, stdout, stderr) else {
-            return Err(Failure::new(FailureKind::Crashed, "the worker has no pipes"));
+        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let talk = match pipes {
+            (Some(stdin), Some(stdout), Some(stderr)) => Conversation::start(stdin, stdout, stderr),
+            _ => Err(io::Error::other("it has no pipes")),
         };
+        match talk {
+            Ok(talk) => {
+                Ok(Box::new(ProcessWorker { child: Some(child), talk: Some(talk), launcher: self.clone() }))
+            }
+            Err(error) => {
+                end_child(child);
+                let detail = format!("the worker cannot be talked to: {error}");
+                Err(Failure::new(FailureKind::Crashed, detail))
+            }
+        }
+    }
+}
+
+/// The three pipes of a worker, each served by a thread, so that a worker that neither reads nor writes
+/// cannot hold its parent up.
+struct Conversation {
+    frames: mpsc::Sender<Vec<u8>>,
+    responses: mpsc::Receiver<Result<Response, WireError>>,
+    ending: Ending,
+}
+
+/// The last lines of a worker's error output.
+struct Ending {
+    lines: Arc<Mutex<Vec<String>>>,
+    /// Reads the error output until it ends.
+    listener: thread::JoinHandle<()>,
+}
+
+impl Conversation {
+    fn start(mut stdin: ChildStdin, mut stdout: ChildStdout, stderr: ChildStderr) -> io::Result<Self> {
+        let (frames, to_write) = mpsc::channel::<Vec<u8>>();
+        let thread = |name: &str| thread::Builder::new().name(format!("worker-{name}"));
+        thread("requests").spawn(move || {
+            for frame in to_write {
+                // A worker that no longer reads is dead or about to be killed, which the reader tells.
+                if stdin.write_all(&frame).and_then(|()| stdin.flush()).is_err() {
+                    return;
+                }
+            }
+        })?;
         let (sender, responses) = mpsc::channel();
-        thread::spawn(move || {
+        thread("responses").spawn(move || {
             loop {
                 let response = read_message::<Response>(&mut stdout);
                 let ended = response.is_err();
@@ -113,10 +160,10 @@ impl Launcher for ProcessLauncher {
                     return;
                 }
             }
-        });
-        let errors = Arc::new(Mutex::new(Vec::new()));
-        let kept = Arc::clone(&errors);
-        let listener = thread::spawn(move || {
+        })?;
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&lines);
+        let listener = thread("errors").spawn(move || {
             // Libraries also print in the system's own encoding, which must not end the listening.
             for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
                 let line = String::from_utf8_lossy(&line).into_owned();
@@ -127,34 +174,35 @@ impl Launcher for ProcessLauncher {
                 }
                 lines.push(line);
             }
-        });
-        let launcher = self.clone();
-        Ok(Box::new(ProcessWorker { child, stdin: Some(stdin), responses, errors, listener, launcher }))
+        })?;
+        Ok(Self { frames, responses, ending: Ending { lines, listener } })
     }
 }
 
 struct ProcessWorker {
-    child: Child,
-    stdin: Option<ChildStdin>,
-    responses: mpsc::Receiver<Result<Response, WireError>>,
-    errors: Arc<Mutex<Vec<String>>>,
-    /// Reads the error output until it ends.
-    listener: thread::JoinHandle<()>,
+    /// `None` once it was killed.
+    child: Option<Child>,
+    /// `None` once the worker has ended.
+    talk: Option<Conversation>,
     launcher: ProcessLauncher,
 }
 
 impl Worker for ProcessWorker {
     fn call(&mut self, request: &Request, deadline: Duration) -> Result<Response, Failure> {
-        let Some(stdin) = self.stdin.as_mut() else {
+        let (Some(talk), Some(child)) = (self.talk.as_ref(), self.child.as_ref()) else {
             return Err(Failure::new(FailureKind::Crashed, "the worker has ended"));
         };
-        if write_message(stdin, request).is_err() {
+        let process = child.id();
+        let mut frame = Vec::new();
+        write_message(&mut frame, request)
+            .map_err(|error| Failure::new(FailureKind::Refused, format!("a request: {error}")))?;
+        if talk.frames.send(frame).is_err() {
             return Err(self.bury());
         }
         let begin = Instant::now();
         loop {
             let left = deadline.saturating_sub(begin.elapsed());
-            match self.responses.recv_timeout(left.min(WATCH_INTERVAL)) {
+            match talk.responses.recv_timeout(left.min(WATCH_INTERVAL)) {
                 Ok(Ok(response)) => return Ok(response),
                 Ok(Err(WireError::Closed)) | Err(mpsc::RecvTimeoutError::Disconnected) => {
                     return Err(self.bury());
@@ -169,7 +217,7 @@ impl Worker for ProcessWorker {
                 let detail = format!("no answer within {:.1} s", deadline.as_secs_f64());
                 return Err(self.end(FailureKind::TimedOut, detail));
             }
-            if let Reading::Available(bytes) = (self.launcher.memory)(self.child.id())
+            if let Reading::Available(bytes) = (self.launcher.memory)(process)
                 && bytes > self.launcher.memory_limit_bytes
             {
                 let mebibytes = |bytes: u64| bytes >> 20;
@@ -198,10 +246,12 @@ impl ProcessWorker {
 
     /// Waits for a worker that died by itself and tells how.
     fn bury(&mut self) -> Failure {
-        self.stdin = None;
+        // Closing its input tells a worker that only lost its output to end.
+        let last_words = self.talk.take().map(|talk| talk.ending);
         let patience = Instant::now();
         let status = loop {
-            match self.child.try_wait() {
+            let Some(child) = self.child.as_mut() else { break "was ended".to_owned() };
+            match child.try_wait() {
                 Ok(None) if patience.elapsed() < LONGEST_FAREWELL => {
                     thread::sleep(Duration::from_millis(5));
                 }
@@ -213,21 +263,45 @@ impl ProcessWorker {
                 Err(error) => break error.to_string(),
             }
         };
-        // The last words may still be in the pipe; a child of the worker may also hold it open for ever.
-        while !self.listener.is_finished() && patience.elapsed() < LONGEST_FAREWELL {
-            thread::sleep(Duration::from_millis(5));
-        }
-        let lines = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = lines.last().map(|line| format!(", its last words: {}", line.trim())).unwrap_or_default();
+        let last = last_words.and_then(|ending| ending.last_words(patience)).unwrap_or_default();
         Failure::new(FailureKind::Crashed, format!("the worker ended by itself ({status}){last}"))
     }
 
     fn stop(&mut self) {
-        self.stdin = None;
-        let ended = self.child.kill().and_then(|()| self.child.wait());
-        if let Err(error) = ended {
-            tracing::debug!(target: "worker", "the worker cannot be ended, so it has ended already: {error}");
+        self.talk = None;
+        if let Some(child) = self.child.take() {
+            end_child(child);
         }
+    }
+}
+
+impl Ending {
+    /// The last line of the error output, once all of it has arrived or patience is over.
+    fn last_words(&self, patience: Instant) -> Option<String> {
+        // A child of the worker may hold the pipe open for ever.
+        while !self.listener.is_finished() && patience.elapsed() < LONGEST_FAREWELL {
+            thread::sleep(Duration::from_millis(5));
+        }
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.last().map(|line| format!(", its last words: {}", line.trim()))
+    }
+}
+
+/// Kills a process and waits for its end; one that a driver holds in the kernel is left to a thread.
+fn end_child(mut child: Child) {
+    if let Err(error) = child.kill() {
+        tracing::debug!(target: "worker", "the worker has ended already: {error}");
+    }
+    let patience = Instant::now();
+    while patience.elapsed() < LONGEST_FAREWELL {
+        match child.try_wait() {
+            Ok(None) => thread::sleep(Duration::from_millis(1)),
+            Ok(Some(_)) | Err(_) => return,
+        }
+    }
+    let reaper = thread::Builder::new().name("worker-reaper".to_owned()).spawn(move || child.wait());
+    if let Err(error) = reaper {
+        tracing::warn!(target: "worker", "a worker that does not end is not waited for: {error}");
     }
 }
 

@@ -52,18 +52,21 @@ pub fn serve(
     gone: fn(),
 ) -> Result<(), WireError> {
     let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || {
-        loop {
-            let message = read_message::<Request>(&mut reader);
-            if matches!(message, Err(WireError::Closed)) {
-                gone();
+    thread::Builder::new()
+        .name("requests".to_owned())
+        .spawn(move || {
+            loop {
+                let message = read_message::<Request>(&mut reader);
+                if matches!(message, Err(WireError::Closed)) {
+                    gone();
+                }
+                let over = message.is_err();
+                if sender.send(message).is_err() || over {
+                    return;
+                }
             }
-            let over = message.is_err();
-            if sender.send(message).is_err() || over {
-                return;
-            }
-        }
-    });
+        })
+        .map_err(WireError::Io)?;
     let mut state = State::new(probes);
     while let Ok(request) = receiver.recv() {
         let response = state.answer(request?);

@@ -7,7 +7,7 @@ use std::ffi::CString;
 
 use siliconroute_core::Reading;
 
-pub(crate) use super::unix::{page_bytes, process_cpu_time_ns, take_standard_output};
+pub(crate) use super::unix::{end_process_at_once, page_bytes, process_cpu_time_ns, take_standard_output};
 use crate::chips::{Adapter, Gap};
 use crate::conditions::{Conditions, CpuTimes};
 use crate::host::HostFacts;

@@ -42,3 +42,9 @@ pub(crate) fn take_standard_output() -> io::Result<File> {
     let status = unsafe { libc::dup2(io::stderr().as_raw_fd(), io::stdout().as_raw_fd()) };
     if status < 0 { Err(io::Error::last_os_error()) } else { Ok(File::from(private)) }
 }
+
+/// Ends the process without destructors, which could wait for a thread that is inside of an inference.
+pub(crate) fn end_process_at_once() -> ! {
+    // SAFETY: the call takes a number, touches no memory and does not return.
+    unsafe { libc::_exit(0) }
+}

@@ -18,7 +18,7 @@ use windows::Win32::System::Threading::{ALL_PROCESSOR_GROUPS, GetActiveProcessor
 
 pub(crate) use self::adapters::find_adapters;
 pub(crate) use self::conditions::conditions;
-pub(crate) use self::output::take_standard_output;
+pub(crate) use self::output::{end_process_at_once, take_standard_output};
 pub(crate) use self::processes::{process_cpu_time_ns, process_peak_resident_bytes, process_resident_bytes};
 use crate::host::HostFacts;
 use crate::processor::{Processor, clean_spaces, hypervisor_of_board, vendor_name};

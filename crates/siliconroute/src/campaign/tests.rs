@@ -74,6 +74,7 @@ impl Bench {
             clock: &|| 1_000,
             conditions: &|| "{}".to_owned(),
             cancelled,
+            lost: &|_, _| (),
         };
         let targets: Vec<&Found> = self.found.iter().collect();
         measure_case(&mut Workers::new(&self.launcher), &test, &targets, &setting)
@@ -178,7 +179,8 @@ fn a_failure_in_a_later_round_voids_the_trial_and_no_other() {
     for trial in trials {
         match trial.target.as_str() {
             "cpu/rten" => assert_eq!(trial.outcome.unwrap_err().kind, FailureKind::MemoryExceeded),
-            _ => assert_eq!(trial.outcome.unwrap().outputs, OutputCheck::Reference),
+            // Only a trusted engine may be what others are compared with, and it failed.
+            _ => assert!(matches!(trial.outcome.unwrap().outputs, OutputCheck::NotCompared { .. })),
         }
     }
     let requests = bench.launcher.calls();
@@ -218,4 +220,12 @@ fn a_wish_to_stop_ends_the_case_without_a_trial() {
     });
     assert!(trials.is_empty());
     assert_eq!(bench.launcher.calls().last().map(|call| call.request), Some("close"));
+}
+
+#[test]
+fn a_target_measured_alone_is_not_its_own_reference() {
+    let alone = Bench::new(vec![target("gpu:1:1@a/webgpu", 1e6, 0.0)]).measured(&Sampling::default());
+    assert!(matches!(alone[0].outputs, OutputCheck::NotCompared { .. }));
+    let trusted = Bench::new(vec![target("cpu/rten", 1e6, 0.0)]).measured(&Sampling::default());
+    assert_eq!(trusted[0].outputs, OutputCheck::Reference);
 }

@@ -63,9 +63,9 @@ fn the_truth_is_the_median_of_a_trial_with_allowed_outputs() {
 }
 
 #[test]
-fn few_samples_span_what_they_saw() {
+fn few_samples_have_no_interval() {
     let time = true_time(&trial(&[1, 9, 3], OutputCheck::Reference), AccuracyClass::Exact).unwrap();
-    assert_eq!(time.interval, Interval { low: 1e6, high: 9e6 });
+    assert_eq!(time.interval, None);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Standard output of a worker process.
+//! Standard output and the end of a worker process.
 
 use std::fs::File;
 use std::io;
@@ -6,6 +6,7 @@ use std::os::windows::io::{AsHandle as _, AsRawHandle as _};
 
 use windows::Win32::Foundation::HANDLE;
 use windows::Win32::System::Console::{STD_OUTPUT_HANDLE, SetStdHandle};
+use windows::Win32::System::Threading::{GetCurrentProcess, TerminateProcess};
 
 /// Duplicates standard output for the caller and points the process's handle at the error output.
 ///
@@ -16,4 +17,12 @@ pub(crate) fn take_standard_output() -> io::Result<File> {
     // SAFETY: the handle is the process's open error output.
     unsafe { SetStdHandle(STD_OUTPUT_HANDLE, error_output) }.map_err(io::Error::other)?;
     Ok(File::from(private))
+}
+
+/// Ends the process without destructors, which could wait for a thread that is inside of an inference.
+pub(crate) fn end_process_at_once() -> ! {
+    // SAFETY: the pseudo handle of the own process is always valid.
+    let ended = unsafe { TerminateProcess(GetCurrentProcess(), 0) };
+    drop(ended);
+    std::process::abort()
 }
