@@ -3,7 +3,7 @@
 //! Invariant: the device is always named, for the CPU too; no selection policy ever decides
 //! where a session runs.
 //!
-//! Reading order: [`devices`] (what a library offers), [`session`] (one loaded model), `placement`.
+//! Reading order: `devices` (what a library offers), `session` (one loaded model), `placement`.
 
 mod devices;
 mod placement;
