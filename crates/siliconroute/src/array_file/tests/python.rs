@@ -1,4 +1,4 @@
-//! The same files under NumPy itself; needs `python3` with NumPy, or the one that `SILICONROUTE_PYTHON` names.
+//! The same files under NumPy itself; needs `python3` with NumPy, or the one that `SRCI_PYTHON` names.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use super::*;
 
 #[track_caller]
 fn python(folder: &Folder, script: &str) {
-    let program = std::env::var_os("SILICONROUTE_PYTHON").unwrap_or_else(|| "python3".into());
+    let program = std::env::var_os("SRCI_PYTHON").unwrap_or_else(|| "python3".into());
     let output = Command::new(program).current_dir(folder.0.path()).args(["-c", script]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
