@@ -125,6 +125,7 @@ pub(crate) fn routing(arguments: &CaseArguments) -> Result<Routing, Error> {
     Ok(Routing {
         target: None,
         chip_kind: None,
+        isolated: true,
         workload: workload.transpose()?,
         goal: goal.transpose()?,
         accuracy: accuracy.transpose()?,

@@ -37,6 +37,8 @@ pub struct Routing {
     pub goal: Option<Goal>,
     /// How exact outputs must be; the setting when absent.
     pub accuracy: Option<AccuracyClass>,
+    /// Whether every target runs in a worker, under the deadline that a worker has and ended by an interrupt.
+    pub isolated: bool,
 }
 
 /// A target that failed before another one answered.
@@ -60,6 +62,7 @@ pub struct RoutedSession<'r> {
     left: Vec<TargetKey>,
     inputs: Vec<NamedTensor>,
     fell_back: Vec<FellBack>,
+    isolated: bool,
     runs: u64,
 }
 
@@ -85,7 +88,8 @@ impl Router {
 
     /// Opens a session for `case` on the target that is decided for it.
     ///
-    /// Built-in providers run in this process; plugin providers, which may crash it, in a worker.
+    /// Built-in providers run in this process unless the routing wants them isolated; plugin providers,
+    /// which may crash it, always in a worker.
     ///
     /// # Errors
     /// When no target suits, or every suitable one refuses the model.
@@ -117,7 +121,7 @@ impl Router {
         let mut fell_back = Vec::new();
         while let Some(target) = left.pop() {
             self.stop_if_cancelled()?;
-            match self.create(model, case, targets.get(target.as_str())?) {
+            match self.create(model, case, targets.get(target.as_str())?, routing.isolated) {
                 Ok(session) => {
                     return Ok(RoutedSession {
                         router: self,
@@ -129,6 +133,7 @@ impl Router {
                         left,
                         inputs: Vec::new(),
                         fell_back,
+                        isolated: routing.isolated,
                         runs: 0,
                     });
                 }
@@ -138,8 +143,15 @@ impl Router {
         Err(all_failed(case, &fell_back))
     }
 
-    fn create(&self, model: &KnownModel, case: &Case, found: &Found) -> Result<Box<dyn Session>, Failure> {
+    fn create(
+        &self,
+        model: &KnownModel,
+        case: &Case,
+        found: &Found,
+        isolated: bool,
+    ) -> Result<Box<dyn Session>, Failure> {
         let in_process = match &found.engine {
+            _ if isolated => false,
             EngineSpec::Rten => true,
             EngineSpec::OnnxRuntime { plugins, .. } => {
                 plugins.is_empty() && found.target.key.as_str() == "cpu/ort"
@@ -250,10 +262,11 @@ impl RoutedSession<'_> {
         while let Some(target) = self.left.pop() {
             self.router.stop_if_cancelled()?;
             let found = self.targets.get(target.as_str())?;
-            let ready = self.router.create(self.model, self.case, found).and_then(|mut session| {
-                session.set_inputs(&self.inputs).map_err(failure_of)?;
-                Ok(session)
-            });
+            let ready =
+                self.router.create(self.model, self.case, found, self.isolated).and_then(|mut session| {
+                    session.set_inputs(&self.inputs).map_err(failure_of)?;
+                    Ok(session)
+                });
             match ready {
                 Ok(session) => {
                     self.session = session;
