@@ -106,6 +106,12 @@ impl Router {
             }
             PackageSource::Fetch => Source::Fetch(self.fetcher.as_ref()),
         };
+        let (installed, _) = installed_packages(&self.home.packages());
+        if is_installed(&installed, package) && self.verify_package(name, listener)?.iter().any(|v| !v.intact)
+        {
+            listener.event(Event::Notice(format!("{name} was changed since it was installed; replacing it")));
+            self.remove_package(name, listener)?;
+        }
         let now = u64::try_from((self.clock)() / 1000).unwrap_or(0);
         let mut progress = Forward { listener, router: self };
         Ok(packages::install(&self.home.packages(), package, wheel, source, now, &mut progress)?)

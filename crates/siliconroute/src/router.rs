@@ -26,6 +26,9 @@ use crate::settings::Settings;
 /// The argument by which this program is told to be a worker.
 pub const WORKER_ARGUMENT: &str = "worker";
 
+/// Keeps ONNX Runtime from queueing and sending telemetry of its own; it must be set before the library loads.
+pub(crate) const NO_TELEMETRY: &str = "ORT_DISABLE_TELEMETRY";
+
 /// How a router is opened.
 #[derive(Clone)]
 pub struct Options {
@@ -367,7 +370,7 @@ fn process_launcher(
         Reading::Available(bytes) => bytes,
         Reading::Unavailable(_) => u64::MAX,
     };
-    let mut environment = Vec::new();
+    let mut environment = vec![(NO_TELEMETRY.into(), "1".into())];
     if settings.software_adapters {
         environment.push(("ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER".into(), "1".into()));
     }

@@ -22,7 +22,7 @@ use crate::discovery::Found;
 use crate::error::Error;
 use crate::learn::Learned;
 use crate::models::KnownModel;
-use crate::router::{Router, Targets};
+use crate::router::{NO_TELEMETRY, Router, Targets};
 
 /// How an inference is to be routed.
 #[derive(Debug, Clone, Default)]
@@ -89,7 +89,8 @@ impl Router {
     /// Opens a session for `case` on the target that is decided for it.
     ///
     /// Built-in providers run in this process unless the routing wants them isolated; plugin providers,
-    /// which may crash it, always in a worker.
+    /// which may crash it, always in a worker. ONNX Runtime runs in this process only if the environment has
+    /// `ORT_DISABLE_TELEMETRY`, since it would send telemetry of its own otherwise.
     ///
     /// # Errors
     /// When no target suits, or every suitable one refuses the model.
@@ -154,7 +155,10 @@ impl Router {
             _ if isolated => false,
             EngineSpec::Rten => true,
             EngineSpec::OnnxRuntime { plugins, .. } => {
-                plugins.is_empty() && found.target.key.as_str() == "cpu/ort"
+                // Only a worker's environment is this library's to set.
+                plugins.is_empty()
+                    && found.target.key.as_str() == "cpu/ort"
+                    && std::env::var_os(NO_TELEMETRY).is_some()
             }
         };
         if in_process {
