@@ -175,3 +175,26 @@ fn nothing_is_chosen_before_anything_is_known() {
     assert_eq!(error.kind(), ErrorKind::NothingSuitable);
     assert!(error.to_string().contains("no measurement and no hardware model yet"), "{error}");
 }
+
+#[test]
+fn what_the_reference_refuses_to_compute_nobody_else_answers() {
+    let refuse = Behaviour::fault(Moment::Run, Fault::Refuse("index 999 is beyond the table".to_owned()));
+    let ort = FakeTarget::new("cpu/ort", TimeLaw::new(1e3, 0.0)).on("mlp-64w-2l", refuse);
+    let simulated = Simulated::of(vec![
+        FakeEngine::new("onnxruntime", vec![ort]),
+        FakeEngine::new("fakea", vec![FakeTarget::new(FAST, TimeLaw::new(1e6, 0.0))]),
+        FakeEngine::new("rten", vec![]),
+    ]);
+    simulated.up();
+    let router = simulated.router();
+    let targets = router.targets(&mut Silent).unwrap();
+    let learned = router.learn(&targets).unwrap();
+    let Question { model, case } = unseen(&router);
+    let values = inputs::generate(&case.facts.inputs, &model.recipes, 1).unwrap();
+    let routing = Routing { isolated: true, ..Routing::default() };
+    let mut session = router.open_session(&model, &case, &targets, &learned, &routing).unwrap();
+    session.set_inputs(values).unwrap();
+    let error = session.run().unwrap_err().to_string();
+    assert!(error.contains("index 999 is beyond the table"), "{error}");
+    assert_eq!(session.fell_back().len(), 1);
+}
