@@ -48,6 +48,7 @@ fn case(index: usize) -> Case {
         by_class: Vec::new(),
         family: Family::Mlp,
         inputs: Vec::new(),
+        index_limits: BTreeMap::new(),
         assumptions: Vec::new(),
     };
     Case::new(ModelId(digest), format!("model-{index}"), Bindings::default(), facts)

@@ -46,7 +46,7 @@ impl fmt::Display for AccuracyClass {
 }
 
 /// How a target's outputs differ from the reference on the same input.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct OutputDifference {
     /// `max|out − ref| ÷ (max|ref| + 1e-9)`, the largest over all outputs.
     pub max_relative_error: f64,
@@ -133,6 +133,16 @@ impl OutputDifference {
     pub fn satisfies(&self, class: AccuracyClass) -> bool {
         self.max_relative_error <= class.limit() && (class != AccuracyClass::Relaxed || self.same_top1)
             || (class == AccuracyClass::Relaxed && self.max_relative_error <= AccuracyClass::Standard.limit())
+    }
+
+    /// The worse of two differences from the same reference, in each respect.
+    #[must_use]
+    pub fn or_worse(self, other: Self) -> Self {
+        Self {
+            max_relative_error: self.max_relative_error.max(other.max_relative_error),
+            same_top1: self.same_top1 && other.same_top1,
+            reference_magnitude: self.reference_magnitude.min(other.reference_magnitude),
+        }
     }
 
     fn add(&mut self, index: usize, output: &Tensor, expected: &Tensor) -> Result<(), OutputFault> {

@@ -185,6 +185,10 @@ pub struct CaseFacts {
     pub family: Family,
     /// The inputs with all dimensions bound.
     pub inputs: Vec<BoundInput>,
+    /// For inputs whose values pick rows of a table: how many rows the smallest such table has. A value `v` is
+    /// valid when `−rows ≤ v < rows`.
+    #[serde(default)]
+    pub index_limits: BTreeMap<String, u64>,
     /// What had to be assumed for the count, in sentences; empty when nothing was.
     pub assumptions: Vec<String>,
 }

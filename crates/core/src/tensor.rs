@@ -182,6 +182,29 @@ impl TensorData {
         }
     }
 
+    /// The first element that `wanted` accepts, with its position, row-major; `None` for anything but integers.
+    pub fn find_integer(&self, wanted: impl Fn(i128) -> bool) -> Option<(usize, i128)> {
+        fn find<T: Copy + Into<i128>>(all: &[T], wanted: impl Fn(i128) -> bool) -> Option<(usize, i128)> {
+            all.iter().map(|&element| element.into()).enumerate().find(|&(_, element)| wanted(element))
+        }
+        match self {
+            Self::Int8(v) => find(v, wanted),
+            Self::Int16(v) => find(v, wanted),
+            Self::Int32(v) => find(v, wanted),
+            Self::Int64(v) => find(v, wanted),
+            Self::Uint8(v) => find(v, wanted),
+            Self::Uint16(v) => find(v, wanted),
+            Self::Uint32(v) => find(v, wanted),
+            Self::Uint64(v) => find(v, wanted),
+            Self::Float32(_)
+            | Self::Float64(_)
+            | Self::Float16(_)
+            | Self::Bfloat16(_)
+            | Self::Bool(_)
+            | Self::String(_) => None,
+        }
+    }
+
     /// The elements as 64-bit floats; `None` for strings.
     pub fn to_f64(&self) -> Option<Vec<f64>> {
         Some(match self {

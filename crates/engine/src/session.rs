@@ -3,6 +3,7 @@
 //! Invariant: a session accepts only inputs that [`check_inputs`] passed, since some providers crash
 //! on what the model does not declare.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use siliconroute_core::model::Bindings;
@@ -16,7 +17,7 @@ pub struct Offer {
     /// The target.
     pub target: Target,
     /// The chip's identifiers as the engine reports them, by the engine's names.
-    pub device: std::collections::BTreeMap<String, String>,
+    pub device: BTreeMap<String, String>,
     /// Why the target cannot be used; `None` when it can.
     pub unavailable: Option<String>,
 }
@@ -106,6 +107,21 @@ pub enum InputError {
         /// The shape given.
         found: Vec<usize>,
     },
+    /// A number that picks no row of the table that the model looks it up in.
+    #[error(
+        "input `{name}` holds {found} at element {element}, but its values pick from a table of {rows} rows: \
+         they must be at least -{rows} and below {rows}"
+    )]
+    Index {
+        /// The input.
+        name: String,
+        /// The number.
+        found: i128,
+        /// Its position, row-major.
+        element: usize,
+        /// The rows that there are.
+        rows: u64,
+    },
 }
 
 /// A way to run models: one or more providers in one runtime library.
@@ -181,6 +197,25 @@ pub fn check_inputs<'t>(
             Ok(input)
         })
         .collect()
+}
+
+/// Checks that numbers which pick rows of a table stay within it, since not every provider does.
+///
+/// `rows` is the length of the smallest table by input name, as [`CaseFacts::index_limits`] has it.
+///
+/// # Errors
+/// The first number outside.
+///
+/// [`CaseFacts::index_limits`]: siliconroute_core::CaseFacts
+pub fn check_indices(rows: &BTreeMap<String, u64>, inputs: &[NamedTensor]) -> Result<(), InputError> {
+    for input in inputs {
+        let Some(&rows) = rows.get(&input.name) else { continue };
+        let outside = |index: i128| index < -i128::from(rows) || index >= i128::from(rows);
+        if let Some((element, found)) = input.tensor.data().find_integer(outside) {
+            return Err(InputError::Index { name: input.name.clone(), found, element, rows });
+        }
+    }
+    Ok(())
 }
 
 fn check_input(spec: &TensorSpec, input: &NamedTensor) -> Result<(), InputError> {

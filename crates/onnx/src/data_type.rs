@@ -61,6 +61,11 @@ impl DataType {
         u64::try_from(bits.div_ceil(8)).unwrap_or(u64::MAX)
     }
 
+    /// Whether the type holds whole numbers in whole bytes.
+    pub(crate) fn is_integer(self) -> bool {
+        matches!(self.0, 2..=7 | 12 | 13)
+    }
+
     pub(crate) fn is_float(self) -> bool {
         matches!(self.0, 1 | 10 | 11 | 14..=20 | 23 | 24)
     }

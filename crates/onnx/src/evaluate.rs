@@ -57,8 +57,14 @@ pub(crate) enum Branches {
     All,
 }
 
-static UNKNOWN: Value =
-    Value { data_type: DataType(0), shape: None, contents: None, constant: None, after_softmax: false };
+static UNKNOWN: Value = Value {
+    data_type: DataType(0),
+    shape: None,
+    contents: None,
+    constant: None,
+    after_softmax: false,
+    of_input: None,
+};
 
 /// The values that a body can see.
 struct Scope<'p, 'm> {
@@ -249,6 +255,10 @@ impl<'m> Walk<'m> {
             let kept: usize = outputs.iter().filter_map(|v| v.contents.as_ref()).map(Vec::len).sum();
             self.contents_left = self.contents_left.saturating_sub(kept as u64);
         }
+        if let (true, Some(first)) = (repeats_its_input(op), outputs.first_mut()) {
+            first.of_input = op.input(0).and_then(|value| value.of_input);
+        }
+        tally.limit_index(op);
         self.mark_reads(op);
         let class = classify(op);
         if is_foldable(op, class) {
@@ -366,6 +376,18 @@ fn is_foldable(op: &Operation<'_>, class: Option<OperatorClass>) -> bool {
         && !op.kind().starts_with("Random")
         && !matches!(op.kind(), "DequantizeLinear" | "Bernoulli" | "Multinomial")
         && op.inputs.iter().flatten().all(|v| v.constant.is_some())
+}
+
+/// Whether the first output holds the first input's numbers, in another order, shape or integer type at most.
+fn repeats_its_input(op: &Operation<'_>) -> bool {
+    match op.kind() {
+        "Identity" | "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" | "Transpose" | "Expand" | "Tile" => {
+            true
+        }
+        // A narrower type would wrap the numbers.
+        "Cast" => [DataType::INT32, DataType::INT64].iter().any(|to| op.int("to") == Some(to.0.into())),
+        _ => false,
+    }
 }
 
 /// Whether the first output is a softmax, or one that only element-wise operators have touched since.

@@ -222,6 +222,8 @@ impl Model {
                 "the model uses operator set {opset}; sets after {NEWEST_KNOWN_OPSET} are read like that one"
             ));
         }
+        let index_limits =
+            tally.index_limits.iter().map(|(&input, &rows)| (inputs[input].name.clone(), rows)).collect();
         let family = family(&tally);
         let (flops, activation_bytes) = (tally.flops(), tally.written);
         assumptions.extend(tally.into_assumptions());
@@ -235,6 +237,7 @@ impl Model {
             family,
             by_class,
             inputs,
+            index_limits,
             assumptions,
         })
     }
@@ -257,10 +260,13 @@ impl Model {
         bindings: &'m Bindings,
     ) -> Result<(Walk<'m>, Vec<Value>), BindError> {
         let mut values = HashMap::new();
-        for (input, info) in inputs.iter().zip(self.graph().into_iter().flat_map(graph_inputs)) {
+        for (position, (input, info)) in
+            inputs.iter().zip(self.graph().into_iter().flat_map(graph_inputs)).enumerate()
+        {
             let data_type = tensor_type(info).map_or(DataType::default(), |t| DataType(t.elem_type));
             let shape = input.shape.iter().map(|&size| Some(size)).collect();
-            values.insert(info.name.as_str(), Value::new(data_type, Some(shape)));
+            let of_input = data_type.is_integer().then_some(position);
+            values.insert(info.name.as_str(), Value { of_input, ..Value::new(data_type, Some(shape)) });
         }
         Walk::run(&self.proto, values, bindings, Branches::Taken).map_err(|error| match error {
             WalkError::Conflict { node, detail } => BindError::Contradiction { node, detail },

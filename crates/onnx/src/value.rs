@@ -31,6 +31,8 @@ pub(crate) struct Value {
     pub(crate) constant: Option<ConstantNumber>,
     /// Whether the value comes from a softmax by way of element-wise operators alone.
     pub(crate) after_softmax: bool,
+    /// The position among the caller's inputs of the one whose elements these are, in any order or shape.
+    pub(crate) of_input: Option<usize>,
 }
 
 impl Value {

@@ -3,6 +3,8 @@
 //! Invariant: all targets of a case are measured side by side in an order shuffled from a recorded
 //! seed, each in a worker of its own; what fails on one of them is recorded and disturbs no other.
 
+mod outputs;
+
 use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
@@ -10,17 +12,20 @@ use std::time::Duration;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use siliconroute_core::statistics;
-use siliconroute_core::tensor::{NamedTensor, Tensor, TensorSpec};
+use siliconroute_core::tensor::{NamedTensor, TensorSpec};
 use siliconroute_core::trial::{
     Failure, FailureKind, Measurement, OutputCheck, Placement, Purpose, Sample, Trial,
 };
-use siliconroute_core::{Case, ChipKind, OutputDifference, Reading, TargetKey, Workload};
+use siliconroute_core::{Case, ChipKind, Reading, TargetKey, Workload};
 use siliconroute_engine::timing::calls_per_sample;
 use siliconroute_engine::worker::client::{RemoteModel, WorkerClient, WorkerSession};
 use siliconroute_engine::worker::process::Launcher;
 use siliconroute_engine::worker::wire::EngineSpec;
 
 use crate::discovery::Found;
+
+pub use outputs::is_trusted;
+use outputs::{SessionOutputs, check_outputs};
 
 /// How a case is sampled; the defaults are those of the sustained workload.
 #[derive(Debug, Clone, PartialEq)]
@@ -158,7 +163,7 @@ struct Progress {
     create_ns: u64,
     first_run_ns: u64,
     placement: Reading<Placement>,
-    outputs: Vec<Tensor>,
+    outputs: SessionOutputs,
     warmup_calls: u64,
     calls_per_sample: u32,
     samples: Vec<Sample>,
@@ -202,7 +207,8 @@ pub fn measure_case(
         }
         round += 1;
     }
-    for subject in &subjects {
+    for subject in &mut subjects {
+        subject.keep_last_outputs(workers, setting.sampling.deadline);
         end_session(workers, subject, setting.sampling.deadline);
     }
     if (setting.cancelled)() {
@@ -231,7 +237,7 @@ fn start(
     check_placement(&found.engine, &placement)?;
     session.set_inputs(test.values.to_vec())?;
     let first_run_ns = session.run()?;
-    let outputs = session.outputs()?.into_iter().map(|output| output.tensor).collect();
+    let first = session.outputs()?.into_iter().map(|output| output.tensor).collect();
     let warm_up = session.warm_up(sampling.warmup_calls, sampling.warmup_time)?;
     let least = match found.target.chip_kind {
         ChipKind::Cpu => Duration::from_millis(1),
@@ -245,7 +251,7 @@ fn start(
         create_ns,
         first_run_ns,
         placement,
-        outputs,
+        outputs: SessionOutputs { first, last: Vec::new() },
         warmup_calls: warm_up.calls,
         calls_per_sample,
         samples: Vec::new(),
@@ -299,6 +305,18 @@ impl Subject<'_> {
         });
         if let Err(failure) = result {
             self.state = Err(failure);
+        }
+    }
+
+    /// Copies what the last call of the session computed.
+    fn keep_last_outputs(&mut self, workers: &mut Workers<'_>, deadline: Duration) {
+        let Ok(progress) = &mut self.state else { return };
+        let last = workers.get(self.found, deadline).and_then(|worker| {
+            worker.resume(progress.create_ns, progress.placement.clone(), deadline).outputs()
+        });
+        match last {
+            Ok(last) => progress.outputs.last = last.into_iter().map(|output| output.tensor).collect(),
+            Err(failure) => self.state = Err(failure),
         }
     }
 }
@@ -405,43 +423,6 @@ impl Progress {
             placement: self.placement,
             outputs,
         }
-    }
-}
-
-/// Targets that are taken for right: engines that compute every operator themselves, in the model's own
-/// precision, and are tested against the operators' definitions by their makers.
-const TRUSTED_REFERENCES: [&str; 2] = ["cpu/ort", "cpu/rten"];
-
-/// Whether outputs of the target called `key` may be what others are compared with.
-pub fn is_trusted(key: &TargetKey) -> bool {
-    TRUSTED_REFERENCES.contains(&key.as_str())
-}
-
-fn check_outputs(
-    key: &TargetKey,
-    outputs: &[Tensor],
-    reference: Option<&(TargetKey, Vec<Tensor>)>,
-    constant_weights: bool,
-) -> OutputCheck {
-    let Some((reference, expected)) = reference else {
-        return OutputCheck::NotCompared {
-            reason: "neither cpu/ort nor cpu/rten ran the case beside it".to_owned(),
-        };
-    };
-    if key == reference {
-        return OutputCheck::Reference;
-    }
-    if constant_weights {
-        return OutputCheck::NotCompared { reason: "the model's weights are constant".to_owned() };
-    }
-    let reference = reference.clone();
-    match OutputDifference::between(outputs, expected) {
-        Ok(difference) if difference.reference_magnitude <= 0.0 => {
-            let reason = "the reference's outputs are all zero or not finite, so that they prove nothing";
-            OutputCheck::NotCompared { reason: reason.to_owned() }
-        }
-        Ok(difference) => OutputCheck::Compared { reference, difference },
-        Err(fault) => OutputCheck::Faulty { reference, fault },
     }
 }
 

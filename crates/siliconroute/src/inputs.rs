@@ -15,6 +15,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use siliconroute_core::CaseFacts;
 use siliconroute_core::model::BoundInput;
 use siliconroute_core::tensor::{ElementType, NamedTensor, Tensor, element_count};
 
@@ -88,6 +89,19 @@ pub fn generate(
     seed: u64,
 ) -> Result<Vec<NamedTensor>, InputsError> {
     generate_within(inputs, recipes, &InputLimits::default(), seed)
+}
+
+/// Makes the inputs of a case: [`generate_within`] the default size and the lengths of the tables it looks up.
+///
+/// # Errors
+/// As [`generate`].
+pub fn generate_for(
+    facts: &CaseFacts,
+    recipes: &Recipes,
+    seed: u64,
+) -> Result<Vec<NamedTensor>, InputsError> {
+    let limits = InputLimits { index_limits: facts.index_limits.clone(), ..InputLimits::default() };
+    generate_within(&facts.inputs, recipes, &limits, seed)
 }
 
 /// [`generate`] within `limits`.

@@ -112,7 +112,7 @@ impl Router {
             }
             let found: Vec<&Found> =
                 job.targets.iter().map(|key| targets.get(key.as_str())).collect::<Result<_, _>>()?;
-            let values = inputs::generate(&job.case.facts.inputs, &job.model.recipes, self.settings.seed)?;
+            let values = inputs::generate_for(&job.case.facts, &job.model.recipes, self.settings.seed)?;
             let test = CaseToMeasure {
                 case: &job.case,
                 path: &job.model.path,

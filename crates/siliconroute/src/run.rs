@@ -11,7 +11,7 @@ use siliconroute_core::model::BoundInput;
 use siliconroute_core::tensor::{Dimension, NamedTensor, TensorSpec};
 use siliconroute_core::trial::{Failure, FailureKind};
 use siliconroute_core::{AccuracyClass, Case, ChipKind, Goal, TargetKey, Workload};
-use siliconroute_engine::session::{RunError, Session, SessionRequest, check_inputs};
+use siliconroute_engine::session::{RunError, Session, SessionRequest, check_indices, check_inputs};
 use siliconroute_engine::worker::client::RemoteModel;
 use siliconroute_engine::worker::remote::RemoteSession;
 use siliconroute_engine::worker::serve::load_engine;
@@ -215,6 +215,7 @@ impl RoutedSession<'_> {
     pub fn set_inputs(&mut self, inputs: Vec<NamedTensor>) -> Result<(), Error> {
         // Against the bound shapes: the decision was made for them, and so were sessions of static shapes.
         check_inputs(&bound_specs(self.case), &inputs)?;
+        check_indices(&self.case.facts.index_limits, &inputs)?;
         self.inputs = inputs;
         let set = self.session.set_inputs(&self.inputs);
         self.or_next(set)

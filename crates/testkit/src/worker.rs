@@ -127,7 +127,12 @@ impl FakeWorker {
                     return Err("nothing was run yet".to_owned().into());
                 }
                 let outputs = target.behaviour_on(&session.model).outputs;
-                Ok(Response::Outputs(outputs.make(&session.model, &session.bindings, &session.outputs)?))
+                Ok(Response::Outputs(outputs.make(
+                    &session.model,
+                    &session.bindings,
+                    &session.outputs,
+                    session.runs,
+                )?))
             }
             Request::WarmUp { min_calls, min_ns } => {
                 self.begin_run(Moment::Run, deadline)?;

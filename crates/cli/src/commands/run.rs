@@ -38,7 +38,7 @@ pub(super) fn run(session: &Session<'_>, arguments: &Run) -> Result<ExitCode, Er
         }
         None => {
             let case = router.models().case(&model, &given)?;
-            inputs::generate(&case.facts.inputs, &model.recipes, router.settings().seed)?
+            inputs::generate_for(&case.facts, &model.recipes, router.settings().seed)?
         }
     };
     let case = router.models().case(&model, &given)?;

@@ -27,6 +27,7 @@ fn case(model: ModelId, flops: f64) -> Case {
         by_class: Vec::new(),
         family: Family::Mlp,
         inputs: Vec::new(),
+        index_limits: std::collections::BTreeMap::new(),
         assumptions: Vec::new(),
     };
     Case::new(model, "model".to_owned(), Bindings::default(), facts)

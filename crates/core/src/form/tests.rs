@@ -29,6 +29,7 @@ fn facts(row: &FitRow) -> CaseFacts {
         by_class: Vec::new(),
         family: row.family,
         inputs: Vec::new(),
+        index_limits: std::collections::BTreeMap::new(),
         assumptions: Vec::new(),
     }
 }

@@ -52,3 +52,21 @@ fn what_does_not_fit_is_named() {
     let wrong = NamedTensor { name: "x".to_owned(), ..rate() };
     check(&[wrong, rate()], "input `x` must be float32, not int64");
 }
+
+#[test]
+fn numbers_beyond_the_table_that_they_pick_from_are_named() {
+    #[track_caller]
+    fn check(numbers: Vec<i64>, wrong: Option<(usize, i128)>) {
+        let rows = BTreeMap::from([("ids".to_owned(), 7)]);
+        let tensor = Tensor::new(vec![numbers.len()], TensorData::Int64(numbers)).unwrap();
+        let checked = check_indices(&rows, &[x(&[1, 3]), NamedTensor { name: "ids".to_owned(), tensor }]);
+        let expected = wrong.map_or(Ok(()), |(element, found)| {
+            Err(InputError::Index { name: "ids".to_owned(), found, element, rows: 7 })
+        });
+        assert_eq!(checked, expected);
+    }
+    check(vec![0, 6, -7], None);
+    check(vec![0, 7, 9], Some((1, 7)));
+    check(vec![-8], Some((0, -8)));
+    check(vec![i64::MIN], Some((0, i64::MIN.into())));
+}

@@ -113,7 +113,7 @@ impl<'m> Walk<'m> {
             let same =
                 other.get(index).is_none_or(|o| o.contents == value.contents && o.shape == value.shape);
             let contents = if same { value.contents } else { None };
-            Value { contents, constant: None, ..value }
+            Value { contents, constant: None, of_input: None, ..value }
         });
         Ok(merged.collect())
     }

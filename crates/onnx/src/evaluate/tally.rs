@@ -12,7 +12,7 @@ use crate::data_type::DataType;
 use crate::flops::{is_learned_slot, is_quantised_bias};
 use crate::graph::Operation;
 use crate::proto::{SparseTensorProto, TensorProto};
-use crate::value::{CONTENTS_LIMIT, ConstantNumber, Dim, Value};
+use crate::value::{CONTENTS_LIMIT, ConstantNumber, Dim, Value, resolve_axis};
 
 /// How many assumptions are spelled out before the rest is only counted.
 const ASSUMPTION_LIMIT: usize = 24;
@@ -54,6 +54,9 @@ pub(crate) struct Tally {
     pub(crate) heavy_unsized: u64,
     pub(crate) unsized_nodes: u64,
     pub(crate) unknown_operators: BTreeMap<String, u64>,
+    /// By the position of a caller's input: the rows of the smallest table that its values pick from. Not merged
+    /// from bodies, which need not run.
+    pub(crate) index_limits: BTreeMap<usize, u64>,
     assumptions: Vec<String>,
     assumptions_left_out: u64,
 }
@@ -79,6 +82,19 @@ impl Tally {
             self.assumptions.push(sentence);
         } else {
             self.assumptions_left_out += 1;
+        }
+    }
+
+    /// Notes the length of the axis that a gathering node picks from by the numbers of a caller's input.
+    pub(crate) fn limit_index(&mut self, op: &Operation<'_>) {
+        if !matches!(op.kind(), "Gather" | "GatherElements") {
+            return;
+        }
+        let Some(input) = op.input(1).and_then(|indices| indices.of_input) else { return };
+        let axis = op.rank(0).and_then(|rank| resolve_axis(op.int_or("axis", 0), rank).ok());
+        if let Some(rows) = axis.and_then(|axis| op.dim(0, axis)) {
+            let limit = self.index_limits.entry(input).or_insert(rows);
+            *limit = rows.min(*limit);
         }
     }
 

@@ -4,7 +4,7 @@ use siliconroute_core::model::Precision;
 use siliconroute_core::{Bindings, Dimension, Family};
 
 use crate::data_type::DataType;
-use crate::testing::{from_x_to_y, loaded, model, model_proto};
+use crate::testing::{from_x_to_y, graph, graph_attribute, loaded, model, model_proto};
 use crate::writer::{Axis, int_attribute};
 
 #[test]
@@ -38,6 +38,51 @@ fn gathered_tables_count_with_the_rows_read() {
     });
     let facts = model.case_facts(&Bindings::default()).expect("countable");
     assert_eq!((facts.parameters, facts.weight_bytes), (800, 3 * 8 * 4));
+}
+
+#[test]
+fn an_input_that_picks_rows_knows_how_many_there_are() {
+    #[track_caller]
+    fn check(indices: &str, expected: Option<u64>) {
+        let model = model(|w| {
+            w.input("ids", DataType::INT64, &[Axis::Fixed(3)]);
+            w.floats("table", &[100, 8], &[0.5; 800]);
+            w.floats("short", &[8, 7], &[0.5; 56]);
+            w.integers("one", &[1], &[1]);
+            w.node("Unsqueeze", &["ids", "one"], "shaped", vec![]);
+            w.node("Cast", &["shaped"], "cast", vec![int_attribute("to", 6)]);
+            w.node("Add", &["ids", "one"], "moved", vec![]);
+            w.node("Gather", &["table", indices], "first", vec![int_attribute("axis", 0)]);
+            w.node("Gather", &["short", indices], "y", vec![int_attribute("axis", -1)]);
+            w.output("y", DataType::FLOAT, &[]);
+        });
+        let facts = model.case_facts(&Bindings::default()).expect("countable");
+        assert_eq!(facts.index_limits.get("ids").copied(), expected);
+    }
+    check("ids", Some(7));
+    check("cast", Some(7));
+    check("moved", None);
+}
+
+#[test]
+fn what_a_branch_alone_looks_up_binds_nobody() {
+    let branch = || {
+        graph(|w| {
+            w.node("Gather", &["table", "ids"], "row", vec![int_attribute("axis", 0)]);
+            w.output("row", DataType::FLOAT, &[]);
+        })
+    };
+    let model = model(|w| {
+        w.input("ids", DataType::INT64, &[Axis::Fixed(3)]);
+        w.input("wanted", DataType::BOOL, &[]);
+        w.floats("table", &[100, 8], &[0.5; 800]);
+        let branches =
+            vec![graph_attribute("then_branch", branch()), graph_attribute("else_branch", branch())];
+        w.node("If", &["wanted"], "y", branches);
+        w.output("y", DataType::FLOAT, &[]);
+    });
+    let facts = model.case_facts(&Bindings::default()).expect("countable");
+    assert!(facts.index_limits.is_empty());
 }
 
 #[test]

@@ -4,9 +4,11 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use siliconroute_core::model::{Bindings, CaseFacts, Family};
-use siliconroute_core::{CaseId, Dimension, ElementType, ModelId, TensorData};
+use siliconroute_core::{CaseId, Dimension, ElementType, ModelId, Tensor, TensorData};
 use siliconroute_engine::worker::wire::EngineSpec;
-use siliconroute_testkit::{Behaviour, FakeEngine, FakeLauncher, FakeTarget, Fault, Moment, TimeLaw};
+use siliconroute_testkit::{
+    Behaviour, FakeEngine, FakeLauncher, FakeTarget, Fault, Moment, Outputs, TimeLaw,
+};
 
 use super::*;
 
@@ -40,6 +42,7 @@ impl Bench {
             by_class: Vec::new(),
             family: Family::Mlp,
             inputs: Vec::new(),
+            index_limits: BTreeMap::new(),
             assumptions: Vec::new(),
         };
         let tensor = Tensor::new(vec![1, 64], TensorData::Float32(vec![0.5; 64])).unwrap();
@@ -208,6 +211,33 @@ fn constant_weights_are_not_compared() {
     };
     assert_eq!(check("cpu/rten"), OutputCheck::Reference);
     assert!(matches!(check("cpu/openvino"), OutputCheck::NotCompared { .. }));
+}
+
+/// What the check of `key` found when it and the reference, `cpu/rten`, compute these.
+fn check_of(key: &str, reference: Outputs, other: Outputs) -> OutputCheck {
+    let bench = Bench::new(vec![
+        target("cpu/rten", 1e6, 0.0).always(Behaviour::outputs(reference)),
+        target("cpu/openvino", 1e6, 0.0).always(Behaviour::outputs(other)),
+    ]);
+    let trials = bench.measure(&Sampling::default(), &|| false);
+    let trial = trials.into_iter().find(|trial| trial.target.as_str() == key).unwrap();
+    trial.outcome.unwrap().outputs
+}
+
+#[test]
+fn outputs_that_go_wrong_after_the_first_run_are_found() {
+    let check = check_of("cpu/openvino", Outputs::Right, Outputs::OffLater(0.5));
+    let OutputCheck::Compared { difference, .. } = check else { panic!("{check:?}") };
+    assert_eq!(difference.class(), None);
+}
+
+#[test]
+fn a_reference_that_does_not_repeat_itself_proves_nothing() {
+    for other in [Outputs::Right, Outputs::Off(0.3)] {
+        let check = check_of("cpu/openvino", Outputs::OffLater(0.1), other);
+        assert!(matches!(&check, OutputCheck::NotCompared { reason } if reason.contains("run to run")));
+    }
+    assert_eq!(check_of("cpu/rten", Outputs::OffLater(0.1), Outputs::Right), OutputCheck::Reference);
 }
 
 #[test]

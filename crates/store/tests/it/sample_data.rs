@@ -81,6 +81,7 @@ pub(crate) fn case(model: &ModelFacts, batch: u64) -> Case {
             element: ElementType::Float32,
             shape: vec![batch, 10],
         }],
+        index_limits: BTreeMap::new(),
         assumptions: Vec::new(),
     };
     let bindings = Bindings(BTreeMap::from([("batch".to_owned(), batch)]));
