@@ -17,12 +17,22 @@ pub(crate) struct Progress<'o> {
     step: String,
     done: u64,
     steps: Option<u64>,
+    remaining: Option<Duration>,
 }
 
 impl<'o> Progress<'o> {
     pub(crate) fn new(output: &'o Output) -> Self {
         let terminal = std::io::stderr().is_terminal();
-        Self { output, terminal, stage: None, bar: None, step: String::new(), done: 0, steps: None }
+        Self {
+            output,
+            terminal,
+            stage: None,
+            bar: None,
+            step: String::new(),
+            done: 0,
+            steps: None,
+            remaining: None,
+        }
     }
 
     fn title(&self) -> &'static str {
@@ -33,6 +43,7 @@ impl<'o> Progress<'o> {
         self.stage = Some(stage);
         self.steps = steps;
         self.done = 0;
+        self.remaining = None;
         if !self.terminal {
             return;
         }
@@ -65,7 +76,10 @@ impl<'o> Progress<'o> {
         }
     }
 
-    fn step(&mut self, text: String) {
+    fn step(&mut self, mut text: String) {
+        if let Some(remaining) = self.remaining {
+            text = format!("{text} (about {} left)", coarse(remaining));
+        }
         match (&self.bar, self.steps) {
             (Some(bar), _) => bar.set_message(text.clone()),
             (None, Some(steps)) => {
@@ -74,6 +88,14 @@ impl<'o> Progress<'o> {
             (None, None) => self.output.message(format!("{:>12}  {text}", self.title())),
         }
         self.step = text;
+    }
+}
+
+/// A time to the second, or to ten seconds above a minute.
+fn coarse(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..60 => format!("{} s", seconds.max(1)),
+        seconds => format!("{} min {} s", seconds / 60, seconds % 60 / 10 * 10),
     }
 }
 
@@ -91,6 +113,7 @@ impl Listener for Progress<'_> {
                     bar.inc(1);
                 }
             }
+            Event::Remaining(time) => self.remaining = Some(time),
             Event::Bytes { done, total } => {
                 if let Some(bar) = &self.bar {
                     let (done, total) = (crate::output::bytes(done), crate::output::bytes(total));

@@ -79,6 +79,62 @@ impl fmt::Display for TargetKey {
     }
 }
 
+/// Settings of a session that make a target of its own out of another one, such as `cpu/ort+threads=1`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SessionSettings {
+    /// Threads within an operator; the engine's own default when absent.
+    pub threads: Option<u32>,
+    /// Whether the provider keeps what it compiled for the next session.
+    pub compile_cache: bool,
+}
+
+/// A setting behind a target's key that there is not.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`+{setting}` in `{key}` is no setting of a target; there are `+threads=N` and `+compile_cache`")]
+pub struct UnknownSessionSetting {
+    key: String,
+    setting: String,
+}
+
+impl SessionSettings {
+    /// Splits `base+setting+…` into the base target's key and its settings.
+    ///
+    /// # Errors
+    /// When a setting is unknown, given twice or has no sensible value.
+    pub fn split(text: &str) -> Result<(TargetKey, Self), UnknownSessionSetting> {
+        let mut parts = text.split('+');
+        let base = parts.next().unwrap_or_default();
+        let mut settings = Self::default();
+        for part in parts {
+            let unknown = || UnknownSessionSetting { key: text.to_owned(), setting: part.to_owned() };
+            match part.split_once('=') {
+                Some(("threads", count)) if settings.threads.is_none() => {
+                    let count: u32 = count.parse().map_err(|_not_a_number| unknown())?;
+                    settings.threads = Some(count).filter(|count| (1..=1024).contains(count));
+                    settings.threads.ok_or_else(unknown)?;
+                }
+                None if part == "compile_cache" && !settings.compile_cache => settings.compile_cache = true,
+                _ => return Err(unknown()),
+            }
+        }
+        Ok((TargetKey(base.to_owned()), settings))
+    }
+
+    /// `target` with these settings; itself when there are none.
+    #[must_use]
+    pub fn apply(&self, mut target: Target) -> Target {
+        if let Some(threads) = self.threads {
+            target.key = TargetKey(format!("{}+threads={threads}", target.key));
+            target.options.insert("threads".to_owned(), threads.to_string());
+        }
+        if self.compile_cache {
+            target.key.0.push_str("+compile_cache");
+            target.options.insert("compile_cache".to_owned(), "on".to_owned());
+        }
+        target
+    }
+}
+
 /// A provider on a chip with fixed options.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
@@ -111,6 +167,35 @@ mod tests {
         check("DmlExecutionProvider", "dml");
         check("openvino", "openvino");
         check("SomethingExecutionProvider", "something");
+    }
+
+    fn plain(key: &str) -> Target {
+        Target {
+            key: TargetKey(key.to_owned()),
+            provider: ProviderName::parse("ort"),
+            provider_version: "1".to_owned(),
+            chip: ChipKey::cpu(),
+            chip_kind: ChipKind::Cpu,
+            options: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn settings_are_part_of_the_key_and_come_back_from_it() {
+        for text in ["cpu/ort", "cpu/ort+threads=3", "cpu/openvino-bf16+threads=1+compile_cache"] {
+            let (base, settings) = SessionSettings::split(text).unwrap();
+            assert_eq!(settings.apply(plain(base.as_str())).key.as_str(), text);
+        }
+    }
+
+    #[test]
+    fn unknown_settings_are_named() {
+        for text in
+            ["cpu/ort+", "cpu/ort+threads", "cpu/ort+threads=0", "cpu/ort+threads=1+threads=2", "a+spin=1"]
+        {
+            let error = SessionSettings::split(text).unwrap_err().to_string();
+            assert!(error.contains(text) && error.contains("+threads=N"), "{error}");
+        }
     }
 
     #[test]

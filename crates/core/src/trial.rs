@@ -20,8 +20,113 @@ pub struct Sample {
     pub round: u32,
     /// How many calls the timing spans.
     pub calls: u32,
-    /// Wall time of all calls.
+    /// Wall time of all calls; for a cold start, of session creation and first inference.
     pub total_ns: u64,
+    /// In what state the target was before.
+    pub before: Before,
+}
+
+/// In what state the target was before a sample, as its workload has it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Before {
+    /// Running: other calls of the same session came right before.
+    #[default]
+    Running,
+    /// Resting, its session alive.
+    Resting {
+        /// Time since the session's last call, in nanoseconds.
+        gap_ns: u64,
+        /// How many inferences on other targets ran since, which may have evicted this one's caches.
+        others: u32,
+    },
+    /// Not there: the worker process was started for the sample.
+    Absent(ColdStart),
+}
+
+/// The parts of a cold start, in nanoseconds of wall time, in the order in which they happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ColdStart {
+    /// Time since the target's last work.
+    pub gap_ns: u64,
+    /// From the wish to start a process until it asked for its orders, its library not yet loaded.
+    pub process_ns: u64,
+    /// Loading the engine's library and registering its providers.
+    pub library_ns: u64,
+    /// Creating the session.
+    pub session_ns: u64,
+    /// The first inference.
+    pub first_run_ns: u64,
+    /// Copying the first outputs to where a caller can read them.
+    pub first_output_ns: u64,
+    /// Whether the model and the libraries lay in the system's file cache.
+    pub files: FileCache,
+}
+
+/// Whether files that are about to be read lie in the system's file cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileCache {
+    /// They were read shortly before.
+    Warm,
+    /// They were dropped from it, which was checked.
+    Dropped,
+}
+
+/// How a trial meant its target to be before each sample.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Preparation {
+    /// Warmed up and running, as `sustained` has it.
+    #[default]
+    Running,
+    /// At rest for this long, its session alive, as `idle_loaded` has it.
+    Rested {
+        /// The rest, in nanoseconds.
+        gap_ns: u64,
+    },
+    /// Not loaded, as `cold_start` has it.
+    Absent {
+        /// The rest before, in nanoseconds.
+        gap_ns: u64,
+        /// Where its files lay.
+        files: FileCache,
+    },
+}
+
+impl Preparation {
+    /// The rest before an idle-loaded sample that stands for the workload: 10 s.
+    pub const USUAL_REST: Self = Self::Rested { gap_ns: 10_000_000_000 };
+
+    /// Whether trials prepared like this say how fast a target is in its workload, rather than how that changes
+    /// with the rest or the file cache.
+    pub fn is_usual(self) -> bool {
+        match self {
+            Self::Running | Self::Absent { files: FileCache::Warm, .. } => true,
+            Self::Rested { .. } => self == Self::USUAL_REST,
+            Self::Absent { files: FileCache::Dropped, .. } => false,
+        }
+    }
+}
+
+impl fmt::Display for Preparation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Running => f.write_str("running"),
+            Self::Rested { gap_ns } => write!(f, "rested {} s", *gap_ns as f64 / 1e9),
+            Self::Absent { files, .. } => write!(f, "files {}", files.name()),
+        }
+    }
+}
+
+impl FileCache {
+    /// The stable name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Warm => "warm",
+            Self::Dropped => "dropped",
+        }
+    }
 }
 
 impl Sample {
@@ -173,6 +278,10 @@ pub struct Measurement {
     pub busy_cores: Reading<f64>,
     /// The most memory that the process held.
     pub peak_resident_bytes: Reading<u64>,
+    /// How much the process's resident memory grew by the session: creation and first inference.
+    pub session_bytes: Reading<u64>,
+    /// Memory of the chip that the process held, for chips with memory of their own.
+    pub device_bytes: Reading<u64>,
     /// Which nodes ran where.
     pub placement: Reading<Placement>,
     /// The check of the outputs.
@@ -188,6 +297,8 @@ pub struct Trial {
     pub case: CaseId,
     /// The workload.
     pub workload: Workload,
+    /// How the target was before each sample.
+    pub preparation: Preparation,
     /// Why the trial was made.
     pub purpose: Purpose,
     /// When it began, in milliseconds since 1970 UTC.
@@ -198,6 +309,9 @@ pub struct Trial {
     pub input_seed: u64,
     /// The conditions it was taken under, as a JSON document.
     pub conditions: String,
+    /// Why the trial may be of another chip than its target says, or disturbed beyond use; such a trial is kept
+    /// and teaches nothing.
+    pub suspect: Option<String>,
     /// What was measured, or why nothing was.
     pub outcome: Result<Measurement, Failure>,
 }

@@ -55,6 +55,9 @@ impl Engine for RtenEngine {
         if *target != Self::target().key {
             return Err(SessionError::UnknownTarget(target.clone()));
         }
+        if request.compile_cache.is_some() {
+            return Err(SessionError::Refused("rten compiles nothing that it could keep".to_owned()));
+        }
         let model = ModelOptions::with_all_ops()
             .prepack_weights(true)
             .load_file(request.model)

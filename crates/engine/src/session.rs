@@ -35,6 +35,8 @@ pub struct SessionRequest<'a> {
     pub bindings: &'a Bindings,
     /// Threads within an operator; the engine's own default when absent.
     pub threads: Option<u32>,
+    /// Folder in which the provider keeps what it compiled, if it is to.
+    pub compile_cache: Option<&'a Path>,
 }
 
 /// A session that could not be made.

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use siliconroute_core::trial::Sample;
+use siliconroute_core::trial::{Before, Sample};
 
 use crate::session::{RunError, Session};
 
@@ -66,7 +66,7 @@ pub fn measure_samples(
             session.run()?;
         }
         let total_ns = nanoseconds(start.elapsed());
-        samples.push(Sample { round, calls, total_ns });
+        samples.push(Sample { round, calls, total_ns, before: Before::Running });
         if samples.len() >= count as usize || begin.elapsed() >= budget {
             return Ok(samples);
         }

@@ -46,6 +46,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 outputs: &model.facts.outputs,
                 bindings: &case.bindings,
                 threads: None,
+                compile_cache: None,
             },
         )?;
         bare.set_inputs(&values)?;

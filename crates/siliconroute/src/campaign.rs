@@ -1,46 +1,50 @@
-//! Measures one case on several targets in interleaved rounds.
+//! Measures one case on several targets, side by side, in one of the three workloads.
 //!
-//! Invariant: all targets of a case are measured side by side in an order shuffled from a recorded
-//! seed, each in a worker of its own; what fails on one of them is recorded and disturbs no other.
+//! Invariant: all targets of a case are measured in turns whose order is shuffled from a recorded seed, each in a
+//! worker of its own; what fails on one of them is recorded and disturbs no other.
+//!
+//! Reading order: this file, `workers`, `subject`, then the workloads `sustained`, `idle_loaded`, `cold_start`.
 
+mod cold_start;
+mod idle_loaded;
+mod order;
 mod outputs;
+mod subject;
+mod sustained;
+mod workers;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use rand_xoshiro::Xoshiro256PlusPlus;
-use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use siliconroute_core::statistics;
 use siliconroute_core::tensor::{NamedTensor, TensorSpec};
-use siliconroute_core::trial::{
-    Failure, FailureKind, Measurement, OutputCheck, Placement, Purpose, Sample, Trial,
-};
-use siliconroute_core::{Case, ChipKind, Reading, TargetKey, Workload};
-use siliconroute_engine::timing::calls_per_sample;
-use siliconroute_engine::worker::client::{RemoteModel, WorkerClient, WorkerSession};
-use siliconroute_engine::worker::process::Launcher;
-use siliconroute_engine::worker::wire::EngineSpec;
+use siliconroute_core::trial::{FileCache, Preparation, Purpose, Trial};
+use siliconroute_core::{Case, TargetKey, Workload};
+use siliconroute_hardware::Conditions;
 
 use crate::discovery::Found;
 
+use order::Shuffle;
 pub use outputs::is_trusted;
 use outputs::{SessionOutputs, check_outputs};
+use subject::Subject;
+pub use subject::check_placement;
+pub use workers::Workers;
 
-/// How a case is sampled; the defaults are those of the sustained workload.
+/// How a case is sampled; the defaults are those of the workloads' definitions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sampling {
     /// Least number of warm-up runs.
     pub warmup_calls: u64,
     /// Least time of warm-up runs.
     pub warmup_time: Duration,
-    /// Least number of samples.
+    /// Least number of samples in the sustained workload.
     pub min_samples: u32,
     /// Rounds over which the least number of samples is spread.
     pub rounds: u32,
     /// Half-width of the median's 95 % interval, relative to the median, at which sampling may stop.
     pub precision: f64,
-    /// Time for samples beyond the least number.
+    /// Time for samples beyond the least number, for each target.
     pub budget: Duration,
     /// Samples are given up beyond this time, even below the least number.
     pub hard_limit: Duration,
@@ -48,6 +52,16 @@ pub struct Sampling {
     pub deadline: Duration,
     /// Exactly so many single-call samples and no more; for benchmarks with a fixed count.
     pub fixed_iterations: Option<u32>,
+    /// Rest between the turns of two targets, so that threads which still spin for the last one have gone to sleep.
+    pub cool_down: Duration,
+    /// Samples of the idle-loaded and the cold-start workload.
+    pub repetitions: u32,
+    /// Rests before idle-loaded samples; each gives a trial of its own.
+    pub rests: Vec<Duration>,
+    /// Rest before a cold start.
+    pub cold_rest: Duration,
+    /// Where the files of a cold start are to lie; each gives a trial of its own.
+    pub cold_files: Vec<FileCache>,
 }
 
 impl Default for Sampling {
@@ -56,12 +70,17 @@ impl Default for Sampling {
             warmup_calls: 5,
             warmup_time: Duration::from_millis(300),
             min_samples: 30,
-            rounds: 3,
+            rounds: 6,
             precision: 0.02,
             budget: Duration::from_millis(400),
             hard_limit: Duration::from_secs(20),
             deadline: Duration::from_mins(1),
             fixed_iterations: None,
+            cool_down: Duration::from_millis(10),
+            repetitions: 3,
+            rests: vec![Duration::from_secs(10)],
+            cold_rest: Duration::from_millis(500),
+            cold_files: vec![FileCache::Warm],
         }
     }
 }
@@ -83,43 +102,8 @@ pub struct CaseToMeasure<'a> {
     pub input_seed: u64,
     /// Whether the model's weights are constant, so that its outputs prove little.
     pub constant_weights: bool,
-}
-
-/// Workers by target, kept alive from case to case.
-pub struct Workers<'l> {
-    launcher: &'l dyn Launcher,
-    open: HashMap<TargetKey, WorkerClient>,
-}
-
-impl std::fmt::Debug for Workers<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Workers").field("open", &self.open.keys()).finish_non_exhaustive()
-    }
-}
-
-impl<'l> Workers<'l> {
-    /// No worker yet; `launcher` starts them when they are needed.
-    pub fn new(launcher: &'l dyn Launcher) -> Self {
-        Self { launcher, open: HashMap::new() }
-    }
-
-    /// The worker of `found`, started if it is not running.
-    ///
-    /// # Errors
-    /// When it cannot be started.
-    pub fn get(&mut self, found: &Found, deadline: Duration) -> Result<&mut WorkerClient, Failure> {
-        let key = &found.target.key;
-        if !self.open.contains_key(key) {
-            let worker = WorkerClient::open(self.launcher, &found.engine, deadline)?;
-            self.open.insert(key.clone(), worker);
-        }
-        self.open.get_mut(key).ok_or_else(|| Failure::new(FailureKind::Crashed, "the worker is gone"))
-    }
-
-    /// Forgets the worker of `key`, which ends it.
-    pub fn drop_worker(&mut self, key: &TargetKey) {
-        self.open.remove(key);
-    }
+    /// Folder below which each target keeps what its provider compiled.
+    pub compile_cache: &'a Path,
 }
 
 /// Everything about a campaign that is the same for all its trials.
@@ -131,14 +115,12 @@ pub struct Setting<'a> {
     pub sampling: &'a Sampling,
     /// Seed of the order of targets.
     pub order_seed: u64,
-    /// Milliseconds since 1970.
-    pub clock: &'a dyn Fn() -> i64,
-    /// The conditions now, as a JSON document.
-    pub conditions: &'a dyn Fn() -> String,
-    /// Whether the user wants to stop.
-    pub cancelled: &'a dyn Fn() -> bool,
-    /// Told of a target whose worker cannot be started.
-    pub lost: &'a dyn Fn(&TargetKey, &Failure),
+    /// When no new sample may begin, on [`Self::elapsed`]'s scale; the case's share of a budget.
+    pub until: Option<Duration>,
+    /// What surrounds the measurement.
+    pub surroundings: &'a dyn Surroundings,
+    /// Targets of which something is suspicious, with what it is.
+    pub suspects: &'a BTreeMap<TargetKey, String>,
 }
 
 impl std::fmt::Debug for Setting<'_> {
@@ -146,242 +128,98 @@ impl std::fmt::Debug for Setting<'_> {
         f.debug_struct("Setting")
             .field("purpose", &self.purpose)
             .field("order_seed", &self.order_seed)
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 
-/// A session under measurement.
-struct Subject<'a> {
-    found: &'a Found,
-    started_unix_ms: i64,
-    conditions: String,
-    state: Result<Progress, Failure>,
+/// The clocks, the sensors and the user around a measurement.
+pub trait Surroundings {
+    /// Milliseconds since 1970.
+    fn unix_ms(&self) -> i64;
+
+    /// Time since some fixed moment.
+    fn elapsed(&self) -> Duration;
+
+    /// Waits; returns early when the user wants to stop.
+    fn rest(&self, time: Duration);
+
+    /// The conditions now.
+    fn conditions(&self) -> Conditions;
+
+    /// The trials' conditions document, from what was seen before and after the case was measured.
+    fn describe(&self, circumstances: &Circumstances<'_>) -> String;
+
+    /// Drops files from the system's file cache, as far as it lets a program do that.
+    ///
+    /// # Errors
+    /// Why it cannot be done or was not.
+    fn drop_from_file_cache(&self, files: &[&Path]) -> Result<(), String>;
+
+    /// Whether the user wants to stop.
+    fn is_cancelled(&self) -> bool;
+
+    /// Something that the user should know.
+    fn notice(&self, text: String);
 }
 
-/// What was measured of a session so far.
-struct Progress {
-    create_ns: u64,
-    first_run_ns: u64,
-    placement: Reading<Placement>,
-    outputs: SessionOutputs,
-    warmup_calls: u64,
-    calls_per_sample: u32,
-    samples: Vec<Sample>,
-    busy: Vec<f64>,
-    busy_cores: Reading<f64>,
-    peak_resident_bytes: Reading<u64>,
-    sampled_ns: u64,
+/// What is known of the circumstances of the trials of one case.
+#[derive(Debug)]
+pub struct Circumstances<'a> {
+    /// Conditions before the first session was made.
+    pub before: &'a Conditions,
+    /// Conditions after the last sample.
+    pub after: &'a Conditions,
+    /// Processor time that all workers of the case used in between; `None` when one of them does not tell.
+    pub own_cpu_ns: Option<u64>,
+    /// The targets that were measured side by side.
+    pub side_by_side: &'a [TargetKey],
+    /// How the case was sampled.
+    pub sampling: &'a Sampling,
+    /// Whether the user stopped it before its end.
+    pub interrupted: bool,
 }
 
-/// Measures `test` on all `targets` in the sustained workload, one trial each.
+/// Measures `test` on all `targets` in `workload`: one trial for each target and preparation.
 ///
 /// The reference for the outputs is the first trusted one of `targets` that runs the case; without one,
 /// outputs are not compared. A target whose worker cannot be started gives no trial: that is a failure of the
-/// machine and says nothing of the model.
+/// machine and says nothing of the model. When the user stops, targets that were sampled give what there is.
 pub fn measure_case(
     workers: &mut Workers<'_>,
     test: &CaseToMeasure<'_>,
     targets: &[&Found],
+    workload: Workload,
     setting: &Setting<'_>,
 ) -> Vec<Trial> {
-    let mut order = Shuffle::new(setting.order_seed);
-    let mut subjects: Vec<Subject<'_>> = Vec::new();
-    for &index in &order.shuffled(targets.len()) {
-        let found = targets[index];
-        let (started_unix_ms, conditions) = ((setting.clock)(), (setting.conditions)());
-        if let Err(failure) = workers.get(found, setting.sampling.deadline) {
-            (setting.lost)(&found.target.key, &failure);
-            continue;
-        }
-        let state = start(workers, found, test, setting.sampling);
-        subjects.push(Subject { found, started_unix_ms, conditions, state });
-    }
-    let mut round = 0;
-    while !(setting.cancelled)() && subjects.iter().any(|subject| subject.wants_more(setting.sampling, round))
-    {
-        for index in order.shuffled(subjects.len()) {
-            let subject = &mut subjects[index];
-            if subject.wants_more(setting.sampling, round) && !(setting.cancelled)() {
-                subject.sample(workers, setting.sampling, round);
-            }
-        }
-        round += 1;
-    }
-    for subject in &mut subjects {
-        subject.keep_last_outputs(workers, setting.sampling.deadline);
-        end_session(workers, subject, setting.sampling.deadline);
-    }
-    if (setting.cancelled)() {
-        return Vec::new();
-    }
-    finish(subjects, test, targets, setting)
-}
-
-/// Makes the session, runs it once, checks its placement and warms it up.
-fn start(
-    workers: &mut Workers<'_>,
-    found: &Found,
-    test: &CaseToMeasure<'_>,
-    sampling: &Sampling,
-) -> Result<Progress, Failure> {
-    let worker = workers.get(found, sampling.deadline)?;
-    let model = RemoteModel {
-        path: test.path,
-        inputs: test.inputs,
-        outputs: test.outputs,
-        bindings: &test.case.bindings,
-        threads: None,
-    };
-    let mut session = worker.create_session(&found.target.key, &model, sampling.deadline)?;
-    let (create_ns, placement) = (session.create_ns, session.placement.clone());
-    check_placement(&found.engine, &placement)?;
-    session.set_inputs(test.values.to_vec())?;
-    let first_run_ns = session.run()?;
-    let first = session.outputs()?.into_iter().map(|output| output.tensor).collect();
-    let warm_up = session.warm_up(sampling.warmup_calls, sampling.warmup_time)?;
-    let least = match found.target.chip_kind {
-        ChipKind::Cpu => Duration::from_millis(1),
-        ChipKind::Gpu | ChipKind::Npu => Duration::from_millis(5),
-    };
-    let calls_per_sample = match sampling.fixed_iterations {
-        Some(_) => 1,
-        None => calls_per_sample(warm_up.fastest_ns, least),
-    };
-    Ok(Progress {
-        create_ns,
-        first_run_ns,
-        placement,
-        outputs: SessionOutputs { first, last: Vec::new() },
-        warmup_calls: warm_up.calls,
-        calls_per_sample,
-        samples: Vec::new(),
-        busy: Vec::new(),
-        busy_cores: Reading::unavailable("no sample was taken"),
-        peak_resident_bytes: Reading::unavailable("no sample was taken"),
-        sampled_ns: 0,
-    })
-}
-
-/// Refuses a session whose nodes ran elsewhere, or of which that cannot be told.
-///
-/// # Errors
-/// [`FailureKind::FellBack`] with what is known of the placement.
-pub fn check_placement(engine: &EngineSpec, placement: &Reading<Placement>) -> Result<(), Failure> {
-    match placement {
-        Reading::Available(placement) if placement.is_full_fallback() => {
-            Err(Failure::new(FailureKind::FellBack, placement.to_string()))
-        }
-        Reading::Unavailable(reason) if *engine != EngineSpec::Rten => {
-            let detail = format!("where its nodes run cannot be proven: {reason}");
-            Err(Failure::new(FailureKind::FellBack, detail))
-        }
-        Reading::Available(_) | Reading::Unavailable(_) => Ok(()),
+    match workload {
+        Workload::Sustained => sustained::measure(workers, test, targets, setting),
+        Workload::IdleLoaded => idle_loaded::measure(workers, test, targets, setting),
+        Workload::ColdStart => cold_start::measure(workers, test, targets, setting),
     }
 }
 
-impl Subject<'_> {
-    fn wants_more(&self, sampling: &Sampling, round: u32) -> bool {
-        let Ok(progress) = &self.state else { return false };
-        let taken = progress.samples.len();
-        if let Some(iterations) = sampling.fixed_iterations {
-            return taken < iterations as usize;
-        }
-        let spent = Duration::from_nanos(progress.sampled_ns);
-        if spent >= sampling.hard_limit && taken > 0 {
-            return false;
-        }
-        if round < sampling.rounds || taken < sampling.min_samples as usize {
-            return true;
-        }
-        spent < sampling.budget && !progress.is_precise(sampling.precision)
-    }
-
-    fn sample(&mut self, workers: &mut Workers<'_>, sampling: &Sampling, round: u32) {
-        let Ok(progress) = &mut self.state else { return };
-        let result = workers.get(self.found, sampling.deadline).and_then(|worker| {
-            let mut session =
-                worker.resume(progress.create_ns, progress.placement.clone(), sampling.deadline);
-            progress.sample_block(&mut session, sampling, round)
-        });
-        if let Err(failure) = result {
-            self.state = Err(failure);
-        }
-    }
-
-    /// Copies what the last call of the session computed.
-    fn keep_last_outputs(&mut self, workers: &mut Workers<'_>, deadline: Duration) {
-        let Ok(progress) = &mut self.state else { return };
-        let last = workers.get(self.found, deadline).and_then(|worker| {
-            worker.resume(progress.create_ns, progress.placement.clone(), deadline).outputs()
-        });
-        match last {
-            Ok(last) => progress.outputs.last = last.into_iter().map(|output| output.tensor).collect(),
-            Err(failure) => self.state = Err(failure),
-        }
-    }
-}
-
-impl Progress {
-    fn is_precise(&self, precision: f64) -> bool {
-        let times: Vec<f64> = self.samples.iter().map(Sample::per_call_ns).collect();
-        let (Some(median), Some(interval)) =
-            (statistics::median(&times), statistics::median_interval(&times, 0.95))
-        else {
-            return false;
-        };
-        interval.relative_half_width(median) <= precision
-    }
-
-    /// One block of samples, after a short warm-up that refills what the other targets evicted.
-    fn sample_block(
-        &mut self,
-        session: &mut WorkerSession<'_>,
-        sampling: &Sampling,
-        round: u32,
-    ) -> Result<(), Failure> {
-        let rewarm = session.warm_up(2, Duration::from_millis(10))?;
-        self.warmup_calls += rewarm.calls;
-        let wanted = sampling.fixed_iterations.unwrap_or(sampling.min_samples);
-        let block = wanted.div_ceil(sampling.rounds.max(1)).max(1);
-        let count = match sampling.fixed_iterations {
-            Some(iterations) => block.min(iterations - self.samples.len() as u32),
-            None => block,
-        };
-        let left = sampling.hard_limit.saturating_sub(Duration::from_nanos(self.sampled_ns));
-        let sampled = session.sample(round, self.calls_per_sample, count, left)?;
-        self.sampled_ns += sampled.samples.iter().map(|sample| sample.total_ns).sum::<u64>();
-        self.samples.extend(sampled.samples);
-        if let Reading::Available(busy) = sampled.busy_cores {
-            self.busy.push(busy);
-            self.busy_cores = Reading::from_option(statistics::median(&self.busy), "no sample was taken");
-        } else {
-            self.busy_cores = sampled.busy_cores;
-        }
-        self.peak_resident_bytes = sampled.peak_resident_bytes;
-        Ok(())
-    }
-}
-
-/// Frees a session's memory; a worker that is in no known state is ended instead.
-fn end_session(workers: &mut Workers<'_>, subject: &Subject<'_>, deadline: Duration) {
-    let key = &subject.found.target.key;
-    let healthy = match &subject.state {
-        Ok(_) => true,
-        Err(failure) => matches!(failure.kind, FailureKind::Refused | FailureKind::FellBack),
-    };
-    let closed =
-        healthy && workers.get(subject.found, deadline).and_then(|w| w.close_session(deadline)).is_ok();
-    if !closed {
-        workers.drop_worker(key);
-    }
-}
-
+/// Makes the trials of subjects that were measured side by side.
 fn finish(
     mut subjects: Vec<Subject<'_>>,
     test: &CaseToMeasure<'_>,
     targets: &[&Found],
+    (workload, preparation): (Workload, Preparation),
+    before: &Conditions,
     setting: &Setting<'_>,
 ) -> Vec<Trial> {
+    let surroundings = setting.surroundings;
+    let side_by_side: Vec<TargetKey> = subjects.iter().map(|s| s.found.target.key.clone()).collect();
+    let conditions = surroundings.describe(&Circumstances {
+        before,
+        after: &surroundings.conditions(),
+        own_cpu_ns: subjects.iter().map(|subject| subject.cpu_ns).sum(),
+        side_by_side: &side_by_side,
+        sampling: setting.sampling,
+        interrupted: surroundings.is_cancelled(),
+    });
+    if surroundings.is_cancelled() {
+        subjects.retain(Subject::has_samples);
+    }
     let reference = targets.iter().filter(|found| is_trusted(&found.target.key)).find_map(|found| {
         let subject = subjects.iter_mut().find(|subject| subject.found.target.key == found.target.key)?;
         let progress = subject.state.as_mut().ok()?;
@@ -397,52 +235,20 @@ fn finish(
                 progress.into_measurement(outputs)
             });
             Trial {
+                suspect: setting.suspects.get(&key).cloned(),
                 target: key,
                 case: test.case.id,
-                workload: Workload::Sustained,
+                workload,
+                preparation,
                 purpose: setting.purpose,
                 started_unix_ms: subject.started_unix_ms,
                 order_seed: setting.order_seed,
                 input_seed: test.input_seed,
-                conditions: subject.conditions,
+                conditions: conditions.clone(),
                 outcome,
             }
         })
         .collect()
-}
-
-impl Progress {
-    fn into_measurement(self, outputs: OutputCheck) -> Measurement {
-        Measurement {
-            session_create_ns: self.create_ns,
-            first_run_ns: self.first_run_ns,
-            warmup_calls: self.warmup_calls,
-            samples: self.samples,
-            busy_cores: self.busy_cores,
-            peak_resident_bytes: self.peak_resident_bytes,
-            placement: self.placement,
-            outputs,
-        }
-    }
-}
-
-/// A reproducible sequence of orders.
-struct Shuffle(Xoshiro256PlusPlus);
-
-impl Shuffle {
-    fn new(seed: u64) -> Self {
-        Self(Xoshiro256PlusPlus::seed_from_u64(seed))
-    }
-
-    /// The numbers below `count` in the next order (Fisher and Yates).
-    fn shuffled(&mut self, count: usize) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..count).collect();
-        for last in (1..count).rev() {
-            let other = (self.0.next_u64() % (last as u64 + 1)) as usize;
-            order.swap(last, other);
-        }
-        order
-    }
 }
 
 #[cfg(test)]

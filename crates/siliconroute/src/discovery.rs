@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use siliconroute_core::chip::ChipIdentity;
 use siliconroute_core::model::Bindings;
+use siliconroute_core::target::SessionSettings;
 use siliconroute_core::tensor::{Dimension, ElementType, NamedTensor, Tensor, TensorData, TensorSpec};
 use siliconroute_core::trial::{Failure, FailureKind};
 use siliconroute_core::{AccuracyClass, Chip, Reading, Target, TargetKey};
@@ -34,6 +35,13 @@ pub struct Found {
 }
 
 impl Found {
+    /// The target as its engine knows it, and what sets this one apart from it.
+    pub fn base(&self) -> (TargetKey, SessionSettings) {
+        let key = &self.target.key;
+        SessionSettings::split(key.as_str())
+            .unwrap_or_else(|_foreign| (key.clone(), SessionSettings::default()))
+    }
+
     /// The target's chip, from what the engine says of it alone.
     pub(crate) fn chip_as_reported(&self) -> Chip {
         let said = |key: &str| self.device.get(key).cloned();
@@ -182,6 +190,7 @@ fn run_probe(
         outputs: &outputs,
         bindings: &Bindings::default(),
         threads: None,
+        compile_cache: None,
     };
     let mut session = worker.create_session(&target.key, &model, deadline)?;
     if let Reading::Available(placement) = &session.placement

@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::event::{Event, Listener, Stage};
 use crate::home::MeasuringLock;
 use crate::learn::Learned;
-use crate::measure::Job;
+use crate::measure::{Job, Order};
 use crate::models::KnownModel;
 use crate::router::{Router, Targets};
 use crate::run::Routing;
@@ -226,9 +226,15 @@ impl Router {
             let query = self.query(&question.case, routing);
             let decision = decide(&learned.knowledge, &query, &Context::default());
             let candidates = candidate_keys(&decision, learned);
-            let job = Job { model: question.model.clone(), case: question.case.clone(), targets: candidates };
-            let measured =
-                self.measure_in_turn(turn, &[job], targets, sampling, Purpose::Verify, listener)?;
+            let job = Job {
+                model: question.model.clone(),
+                case: question.case.clone(),
+                workload: query.workload,
+                targets: candidates,
+            };
+            let measured = self
+                .measure_in_turn(turn, &[job], targets, &Order::new(Purpose::Verify, sampling), listener)?
+                .complete()?;
             trials_made += measured.trials.len();
             let trials: Vec<&Trial> = measured.of_case(question.case.id).collect();
             let mut record = describe(question, &query, &decision, learned, &trials);

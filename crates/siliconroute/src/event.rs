@@ -2,6 +2,8 @@
 //!
 //! Invariant: events inform and never steer; a listener that drops them all changes no result.
 
+use std::time::Duration;
+
 /// A stage of the main job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
@@ -50,6 +52,8 @@ pub enum Event {
     Step(String),
     /// A step of the current stage is done.
     StepDone,
+    /// How long the rest of the current stage is expected to take.
+    Remaining(Duration),
     /// Bytes of a download.
     Bytes {
         /// So far.

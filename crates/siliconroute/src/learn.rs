@@ -132,11 +132,14 @@ impl Router {
 const LEAST_BENCH_SAMPLES: usize = 30;
 
 fn is_fit_to_learn_from(trial: &StoredTrial) -> bool {
+    if trial.suspect.is_some() || !trial.preparation.is_usual() {
+        return false;
+    }
     let samples = match &trial.outcome {
         Ok(measured) => measured.summary.as_ref().map_or(0, |summary| summary.samples),
         Err(_) => return true,
     };
-    trial.purpose != Purpose::Bench || samples >= LEAST_BENCH_SAMPLES
+    trial.purpose != Purpose::Bench || trial.workload != Workload::Sustained || samples >= LEAST_BENCH_SAMPLES
 }
 
 #[derive(Default)]

@@ -4,8 +4,8 @@
 //! application that embeds it can do too.
 //!
 //! Reading order: [`router`] (what is opened), [`settings`], [`home`], [`machine`], [`discovery`]
-//! (targets), [`engine_packages`], [`models`] with [`catalogue`], [`inputs`] and [`array_file`], [`campaign`] and
-//! [`measure`] (trials), [`learn`] (knowledge), [`run`], [`evaluation`] and [`up`].
+//! (targets), [`engine_packages`], [`models`] with [`catalogue`], [`inputs`] and [`array_file`], [`plan`],
+//! [`campaign`] and [`measure`] (trials), [`learn`] (knowledge), [`run`], [`evaluation`] and [`up`].
 
 pub mod array_file;
 pub mod campaign;
@@ -22,9 +22,11 @@ pub mod learn;
 pub mod machine;
 pub mod measure;
 pub mod models;
+pub mod plan;
 pub mod router;
 pub mod run;
 pub mod settings;
+mod surroundings;
 pub mod up;
 pub mod worker;
 
@@ -33,3 +35,6 @@ pub use router::{Options, Router, Targets};
 
 /// The version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The commit that this program was built from; `None` when it was built outside a checkout.
+pub const COMMIT: Option<&str> = option_env!("SILICONROUTE_BUILD_COMMIT");

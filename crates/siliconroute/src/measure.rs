@@ -2,11 +2,12 @@
 //!
 //! Invariant: whenever the program ends, what was measured up to then is in the store.
 
-use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use siliconroute_core::trial::{Purpose, Trial};
-use siliconroute_core::{Case, CaseId, Reading, TargetKey};
-use siliconroute_store::{CampaignId, NewCampaign};
+use siliconroute_core::{Case, CaseId, Reading, TargetKey, Workload};
+use siliconroute_store::{CampaignId, NewCampaign, TargetId};
 
 use crate::campaign::{CaseToMeasure, Sampling, Setting, Workers, measure_case};
 use crate::discovery::Found;
@@ -16,16 +17,39 @@ use crate::home::MeasuringLock;
 use crate::inputs;
 use crate::models::KnownModel;
 use crate::router::{Router, Targets};
+use crate::surroundings::Machinery;
 
-/// A case to measure on some targets.
+/// A case to measure on some targets in one workload.
 #[derive(Debug, Clone)]
 pub struct Job {
     /// The model.
     pub model: KnownModel,
     /// The case.
     pub case: Case,
-    /// The targets, the preferred reference first.
+    /// The workload.
+    pub workload: Workload,
+    /// The targets, the preferred reference first; `base+setting` for a target with session settings.
     pub targets: Vec<TargetKey>,
+}
+
+/// How a campaign is to be measured.
+#[derive(Debug, Clone, Copy)]
+pub struct Order<'a> {
+    /// Why its trials are made.
+    pub purpose: Purpose,
+    /// How they are sampled.
+    pub sampling: &'a Sampling,
+    /// Time for the whole campaign; without one, each trial's own limits hold.
+    pub budget: Option<Duration>,
+    /// An interrupted campaign to go on with; what it holds is not measured again.
+    pub resumed: Option<CampaignId>,
+}
+
+impl<'a> Order<'a> {
+    /// An order without a budget for the whole.
+    pub fn new(purpose: Purpose, sampling: &'a Sampling) -> Self {
+        Self { purpose, sampling, budget: None, resumed: None }
+    }
 }
 
 /// A campaign's trials, as they were recorded.
@@ -35,6 +59,8 @@ pub struct Measured {
     pub campaign: CampaignId,
     /// The trials, in the order in which they were recorded.
     pub trials: Vec<Trial>,
+    /// Whether the user stopped it.
+    pub interrupted: bool,
 }
 
 impl Measured {
@@ -42,23 +68,30 @@ impl Measured {
     pub fn of_case(&self, case: CaseId) -> impl Iterator<Item = &Trial> {
         self.trials.iter().filter(move |trial| trial.case == case)
     }
+
+    /// Itself, if the user did not stop it.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`]; what was measured is in the store.
+    pub fn complete(self) -> Result<Self, Error> {
+        if self.interrupted { Err(Error::Interrupted) } else { Ok(self) }
+    }
 }
 
 impl Router {
     /// Measures every job, in interleaved rounds within each.
     ///
     /// # Errors
-    /// When inputs cannot be made, the store fails, or the user stops; recorded trials stay.
+    /// When inputs cannot be made, the store fails, or the user stops before the first job; recorded trials stay.
     pub fn measure(
         &self,
         jobs: &[Job],
         targets: &Targets,
-        sampling: &Sampling,
-        purpose: Purpose,
+        order: &Order<'_>,
         listener: &mut dyn Listener,
     ) -> Result<Measured, Error> {
         let turn = self.lock_measuring(listener)?;
-        self.measure_in_turn(&turn, jobs, targets, sampling, purpose, listener)
+        self.measure_in_turn(&turn, jobs, targets, order, listener)
     }
 
     /// [`Self::measure`] for a caller whose turn it is already, and stays until all its work is done.
@@ -67,97 +100,147 @@ impl Router {
         _turn: &MeasuringLock,
         jobs: &[Job],
         targets: &Targets,
-        sampling: &Sampling,
-        purpose: Purpose,
+        order: &Order<'_>,
         listener: &mut dyn Listener,
     ) -> Result<Measured, Error> {
         let host = self.record_machine()?;
-        let plan: Vec<_> = jobs
-            .iter()
-            .map(|job| serde_json::json!({"case": job.case.label(), "targets": job.targets}))
-            .collect();
+        let plan: Vec<_> = jobs.iter().map(described).collect();
         let campaign = self.store.begin_campaign(&NewCampaign {
             host: Some(host),
-            purpose,
+            purpose: order.purpose,
             seed: self.settings.seed,
             program_version: crate::VERSION,
-            program_commit: None,
+            program_commit: crate::COMMIT,
             started_unix_ms: (self.clock)(),
             plan: &serde_json::Value::Array(plan).to_string(),
         })?;
-        let outcome = self.measure_jobs(jobs, targets, sampling, purpose, campaign, listener);
-        self.store.finish_campaign(campaign, outcome.is_ok(), (self.clock)())?;
-        Ok(Measured { campaign, trials: outcome? })
+        let outcome = self.measure_jobs(jobs, targets, order, campaign, listener);
+        let complete = outcome.as_ref().is_ok_and(|measured| !measured.interrupted);
+        self.store.finish_campaign(campaign, complete, (self.clock)())?;
+        outcome
     }
 
     fn measure_jobs(
         &self,
         jobs: &[Job],
         targets: &Targets,
-        sampling: &Sampling,
-        purpose: Purpose,
+        order: &Order<'_>,
         campaign: CampaignId,
         listener: &mut dyn Listener,
-    ) -> Result<Vec<Trial>, Error> {
+    ) -> Result<Measured, Error> {
         let mut workers = Workers::new(self.launcher.as_ref());
-        let mut trials = Vec::new();
-        let lost = RefCell::new(Vec::new());
+        let mut measured = Measured { campaign, trials: Vec::new(), interrupted: false };
+        let plan = self.plan(jobs, targets, order)?;
+        let begin = Instant::now();
+        let machinery = Machinery::new(self, begin);
+        let mut rows = BTreeMap::new();
         for (index, job) in jobs.iter().enumerate() {
-            listener.event(Event::Step(job.case.label()));
-            if job.case.model != job.model.facts.id {
-                return Err(Error::Usage(format!(
-                    "the file of {} is no longer that of the case",
-                    job.model.name
-                )));
+            if self.is_cancelled() {
+                measured.interrupted = true;
+                break;
             }
-            let found: Vec<&Found> =
-                job.targets.iter().map(|key| targets.get(key.as_str())).collect::<Result<_, _>>()?;
-            let values = inputs::generate_for(&job.case.facts, &job.model.recipes, self.settings.seed)?;
-            let test = CaseToMeasure {
-                case: &job.case,
-                path: &job.model.path,
-                inputs: &job.model.facts.inputs,
-                outputs: &job.model.facts.outputs,
-                values: &values,
-                input_seed: self.settings.seed,
-                constant_weights: job.model.constant_weights,
+            let Some(share) = plan.share(index, begin.elapsed(), order.budget) else {
+                let text = format!("{} is left out: the time for the campaign is over", job.case.label());
+                listener.event(Event::Notice(text));
+                continue;
             };
-            let setting = Setting {
-                purpose,
-                sampling,
-                order_seed: order_seed(self.settings.seed, campaign, index),
-                clock: &|| (self.clock)(),
-                conditions: &current_conditions,
-                cancelled: &|| self.is_cancelled(),
-                lost: &|target, failure| lost.borrow_mut().push(format!("{target} is left out: {failure}")),
-            };
-            let groups = groups(&found, self.targets_at_once(job));
-            if groups.len() > 1 {
-                let text = "memory is short, so its targets are measured in groups, one after the other";
-                listener.event(Event::Notice(format!("{}: {text}", job.case.label())));
-            }
-            for group in groups {
-                let measured = measure_case(&mut workers, &test, &group, &setting);
-                if self.is_cancelled() {
-                    return Err(Error::Interrupted);
-                }
-                for trial in measured {
-                    if let Some(&row) = targets.rows.get(&trial.target) {
-                        self.store.record_trial(campaign, row, &trial)?;
-                    }
-                    trials.push(trial);
-                }
-            }
-            for notice in lost.take() {
+            listener.event(Event::Remaining(plan.remaining(index, begin.elapsed())));
+            listener.event(Event::Step(format!("{} {}", job.case.label(), job.workload)));
+            let trials =
+                self.measure_job(&mut workers, job, targets, order, index, share, &machinery, campaign)?;
+            for notice in machinery.take_notices() {
                 listener.event(Event::Notice(notice));
             }
+            let stopped = self.is_cancelled();
+            for (found, trial) in trials {
+                // Half a session of a model to learn from would count as a whole one.
+                if stopped && order.purpose != Purpose::Bench {
+                    continue;
+                }
+                let row = self.target_row(&found, targets, &mut rows)?;
+                self.store.record_trial(campaign, row, &trial)?;
+                measured.trials.push(trial);
+            }
+            measured.interrupted |= stopped;
             listener.event(Event::StepDone);
+        }
+        Ok(measured)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "they are the loop's variables")]
+    fn measure_job(
+        &self,
+        workers: &mut Workers<'_>,
+        job: &Job,
+        targets: &Targets,
+        order: &Order<'_>,
+        index: usize,
+        share: Share,
+        machinery: &Machinery<'_>,
+        campaign: CampaignId,
+    ) -> Result<Vec<(Found, Trial)>, Error> {
+        if job.case.model != job.model.facts.id {
+            return Err(Error::Usage(format!(
+                "the file of {} is no longer that of the case",
+                job.model.name
+            )));
+        }
+        let found: Vec<Found> =
+            job.targets.iter().map(|key| targets.resolve(key.as_str())).collect::<Result<_, _>>()?;
+        let values = inputs::generate_for(&job.case.facts, &job.model.recipes, self.settings.seed)?;
+        let sampling = share.sampling(order.sampling, found.len());
+        let compile_cache = self.home.cache().join("compiled");
+        let test = CaseToMeasure {
+            case: &job.case,
+            path: &job.model.path,
+            inputs: &job.model.facts.inputs,
+            outputs: &job.model.facts.outputs,
+            values: &values,
+            input_seed: self.settings.seed,
+            constant_weights: job.model.constant_weights,
+            compile_cache: &compile_cache,
+        };
+        let setting = Setting {
+            purpose: order.purpose,
+            sampling: &sampling,
+            order_seed: order_seed(self.settings.seed, campaign, index),
+            until: share.until,
+            surroundings: machinery,
+            suspects: &targets.suspects,
+        };
+        let side_by_side: Vec<&Found> = found.iter().collect();
+        let groups = groups(&side_by_side, self.targets_at_once(job));
+        if groups.len() > 1 {
+            let text = "memory is short, so its targets are measured in groups, one after the other";
+            machinery.note(format!("{}: {text}", job.case.label()));
+        }
+        let mut trials = Vec::new();
+        for group in groups {
+            for trial in measure_case(workers, &test, &group, job.workload, &setting) {
+                if let Some(of) = found.iter().find(|found| found.target.key == trial.target) {
+                    trials.push((of.clone(), trial));
+                }
+            }
         }
         Ok(trials)
     }
-}
 
-impl Router {
+    /// The row of a target, recorded the first time that a target with session settings is measured.
+    fn target_row(
+        &self,
+        found: &Found,
+        targets: &Targets,
+        rows: &mut BTreeMap<TargetKey, TargetId>,
+    ) -> Result<TargetId, Error> {
+        let key = &found.target.key;
+        if let Some(&row) = targets.rows.get(key).or_else(|| rows.get(key)) {
+            return Ok(row);
+        }
+        let row = self.record_target(found)?;
+        rows.insert(key.clone(), row);
+        Ok(row)
+    }
+
     /// How many sessions of a job's model may be alive at once without filling the memory.
     fn targets_at_once(&self, job: &Job) -> usize {
         let free = siliconroute_hardware::detect_conditions().free_memory_bytes;
@@ -165,6 +248,29 @@ impl Router {
         let facts = &job.case.facts;
         let session = SESSION_COPIES * (facts.weight_bytes + facts.activation_bytes as u64);
         usize::try_from(free / 2 / session.max(1)).unwrap_or(usize::MAX)
+    }
+}
+
+/// A job's part of the time for the whole.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Share {
+    /// When no new sample may begin, since the campaign began.
+    pub(crate) until: Option<Duration>,
+    /// The time that there is.
+    pub(crate) time: Option<Duration>,
+}
+
+impl Share {
+    /// The sampling with which a job on `targets` targets uses its share and no more.
+    fn sampling(self, sampling: &Sampling, targets: usize) -> Sampling {
+        let mut sampling = sampling.clone();
+        if let Some(time) = self.time {
+            let each = time / u32::try_from(targets.max(1)).unwrap_or(u32::MAX);
+            sampling.budget = each;
+            sampling.hard_limit = sampling.hard_limit.min(each.max(Duration::from_millis(10)));
+            sampling.warmup_time = sampling.warmup_time.min(each / 4);
+        }
+        sampling
     }
 }
 
@@ -185,13 +291,15 @@ fn groups<'f>(targets: &[&'f Found], most: usize) -> Vec<Vec<&'f Found>> {
     }
 }
 
+/// A job as the campaign's plan records it.
+fn described(job: &Job) -> serde_json::Value {
+    serde_json::json!({
+        "case": job.case.label(), "case_id": job.case.id, "workload": job.workload, "targets": job.targets,
+    })
+}
+
 /// A seed of its own for every job of every campaign, so that no target has a fixed place in the order.
 fn order_seed(seed: u64, campaign: CampaignId, index: usize) -> u64 {
     let mix = |value: u64, part: u64| (value ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31);
     mix(mix(mix(0, seed), campaign.0.cast_unsigned()), index as u64)
-}
-
-fn current_conditions() -> String {
-    serde_json::to_string(&siliconroute_hardware::detect_conditions())
-        .expect("conditions have only text keys")
 }

@@ -3,12 +3,13 @@
 //! Invariant: this crate alone writes the store, and everything that depends on the outside world
 //! (clock, workers, fetching) comes in through [`Options`].
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use siliconroute_core::target::SessionSettings;
 use siliconroute_core::{ChipKind, Reading, TargetKey};
 use siliconroute_engine::packages::{Fetcher, Installed, PipFetcher};
 use siliconroute_engine::worker::process::{Launcher, ProcessLauncher};
@@ -92,6 +93,8 @@ pub struct Targets {
     pub(crate) rows: HashMap<TargetKey, TargetId>,
     /// What the set of targets depends on.
     pub fingerprint: String,
+    /// Targets that may run on another chip than they say, with what speaks for that.
+    pub suspects: BTreeMap<TargetKey, String>,
 }
 
 impl Targets {
@@ -116,6 +119,18 @@ impl Targets {
 }
 
 impl Targets {
+    /// The target called `name`, which may end in session settings, such as `cpu/ort+threads=1`.
+    ///
+    /// # Errors
+    /// When there is no such target or setting, or it cannot be used.
+    pub fn resolve(&self, name: &str) -> Result<Found, Error> {
+        let (base, settings) =
+            SessionSettings::split(name).map_err(|error| Error::Usage(error.to_string()))?;
+        let mut found = self.get(base.as_str())?.clone();
+        found.target = settings.apply(found.target);
+        Ok(found)
+    }
+
     /// The available targets on chips of one kind, at least one.
     ///
     /// # Errors
@@ -257,7 +272,7 @@ impl Router {
             };
             rows.insert(found.target.key.clone(), row);
         }
-        Ok(Targets { discovery, rows, fingerprint })
+        Ok(Targets { discovery, rows, fingerprint, suspects: BTreeMap::new() })
     }
 
     fn discover(
@@ -333,7 +348,7 @@ impl Router {
     }
 
     /// Records a target with its chip, which may be one that only the engine knows of.
-    fn record_target(&self, found: &Found) -> Result<TargetId, Error> {
+    pub(crate) fn record_target(&self, found: &Found) -> Result<TargetId, Error> {
         let now = (self.clock)();
         let known = self
             .machine

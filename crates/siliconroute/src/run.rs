@@ -174,6 +174,7 @@ impl Router {
                 outputs: &model.facts.outputs,
                 bindings: &case.bindings,
                 threads: None,
+                compile_cache: None,
             };
             let session = engine.create_session(&found.target.key, &request);
             return session.map_err(|error| refused(&error));
@@ -184,6 +185,7 @@ impl Router {
             outputs: &model.facts.outputs,
             bindings: &case.bindings,
             threads: None,
+            compile_cache: None,
         };
         let (launcher, deadline) = (self.launcher.as_ref(), self.worker_deadline());
         let session = RemoteSession::open(launcher, &found.engine, &found.target.key, &remote, deadline)?;

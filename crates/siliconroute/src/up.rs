@@ -18,7 +18,7 @@ use crate::evaluation::{CheckedDecision, Evaluation, Question};
 use crate::event::{Event, Listener, Stage};
 use crate::learn::Learned;
 use crate::machine::describe_error;
-use crate::measure::Job;
+use crate::measure::{Job, Order};
 use crate::models::{Given, KnownModel, ModelError};
 use crate::router::{Router, Targets};
 use crate::run::Routing;
@@ -149,8 +149,9 @@ impl Router {
             }
             listener.event(Event::Begin { stage: Stage::Learning, steps: Some(jobs.len() as u64) });
             let sampling = self.sampling();
-            let measured =
-                self.measure_in_turn(&turn, &jobs, targets, &sampling, Purpose::Learn, listener)?;
+            let measured = self
+                .measure_in_turn(&turn, &jobs, targets, &Order::new(Purpose::Learn, &sampling), listener)?
+                .complete()?;
             trials += measured.trials.len();
             let passes = format!("{} trials, session {pass} of {SESSIONS}", measured.trials.len());
             listener.event(Event::End(passes));
@@ -357,6 +358,7 @@ fn missing_jobs(questions: &[Question], targets: &Targets, learned: &Learned, se
         (!wanted.is_empty()).then(|| Job {
             model: question.model.clone(),
             case: case.clone(),
+            workload: Workload::Sustained,
             targets: targets.cloned().collect(),
         })
     };

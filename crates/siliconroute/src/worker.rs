@@ -20,13 +20,11 @@ pub fn run_worker() -> io::Result<()> {
     let writer = siliconroute_hardware::take_standard_output()?;
     let probes = Probes {
         cpu_time_ns: siliconroute_hardware::process_cpu_time_ns,
-        peak_resident_bytes: own_peak_resident_bytes,
+        peak_resident_bytes: || siliconroute_hardware::process_peak_resident_bytes(std::process::id()),
+        resident_bytes: || siliconroute_hardware::process_resident_bytes(std::process::id()),
+        device_bytes: || Reading::unavailable("this version reads no chip's memory"),
     };
     serve(io::stdin(), writer, probes, parent_gone).map_err(io::Error::other)
-}
-
-fn own_peak_resident_bytes() -> Reading<u64> {
-    siliconroute_hardware::process_peak_resident_bytes(std::process::id())
 }
 
 /// Ends the process at once: an inference may be running that would go on for minutes.

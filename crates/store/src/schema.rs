@@ -12,7 +12,8 @@ pub const APPLICATION_ID: u32 = 0x5352_4F55;
 pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
 
 /// Step `n` leads from version `n` to `n + 1`.
-pub(crate) const MIGRATIONS: &[&str] = &[include_str!("../migrations/0001_initial.sql")];
+pub(crate) const MIGRATIONS: &[&str] =
+    &[include_str!("../migrations/0001_initial.sql"), include_str!("../migrations/0002_workloads.sql")];
 
 /// Brings an empty or older store to the version after the last of `steps`.
 ///

@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use siliconroute_core::accuracy::OutputDifference;
 use siliconroute_core::reading::Reading;
 use siliconroute_core::statistics;
-use siliconroute_core::trial::{Measurement, OutputCheck, Sample, Trial};
+use siliconroute_core::trial::{Before, Measurement, OutputCheck, Preparation, Sample, Trial};
 
 pub use read::{StoredMeasurement, StoredTrial, TrialFilter};
 
@@ -71,6 +71,8 @@ fn insert_trial(
     let failure = trial.outcome.as_ref().err();
     let busy_cores = measured.map(|m| finite(&m.busy_cores));
     let peak_resident = measured.map(|m| &m.peak_resident_bytes);
+    let session_bytes = measured.map(|m| &m.session_bytes);
+    let device_bytes = measured.map(|m| &m.device_bytes);
     let outputs = measured.map(|m| with_finite_error(&m.outputs));
     let samples = measured.map_or(0, |m| m.samples.len());
     transaction
@@ -79,9 +81,10 @@ fn insert_trial(
                  (campaign_id, target_id, case_id, workload, purpose, started_unix_ms, order_seed, input_seed,
                   conditions, status, failure_kind, failure_detail, session_create_ns, first_run_ns, warmup_calls,
                   busy_cores, busy_cores_absence, peak_resident_bytes, peak_resident_absence, placement, outputs,
-                  samples)
+                  samples, session_bytes, session_bytes_absence, device_bytes, device_bytes_absence, suspect,
+                  preparation)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-                     ?22)",
+                     ?22, ?23, ?24, ?25, ?26, ?27, ?28)",
         )?
         .execute(params![
             campaign,
@@ -106,16 +109,23 @@ fn insert_trial(
             measured.map(|m| Json(&m.placement)),
             outputs.as_ref().map(Json),
             samples,
+            session_bytes.and_then(|reading| reading.available()),
+            session_bytes.and_then(absence),
+            device_bytes.and_then(|reading| reading.available()),
+            device_bytes.and_then(absence),
+            trial.suspect,
+            (trial.preparation != Preparation::Running).then_some(Json(&trial.preparation)),
         ])?;
     Ok(TrialId(transaction.last_insert_rowid()))
 }
 
 fn insert_samples(transaction: &Transaction<'_>, trial: TrialId, samples: &[Sample]) -> Result<(), Fault> {
     let mut insert = transaction.prepare_cached(
-        "INSERT INTO sample (trial_id, sequence, round, calls, total_ns) VALUES (?1, ?2, ?3, ?4, ?5)",
+        "INSERT INTO sample (trial_id, sequence, round, calls, total_ns, before) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     )?;
     for (sequence, sample) in samples.iter().enumerate() {
-        insert.execute(params![trial, sequence, sample.round, sample.calls, sample.total_ns])?;
+        let before = (sample.before != Before::Running).then_some(Json(&sample.before));
+        insert.execute(params![trial, sequence, sample.round, sample.calls, sample.total_ns, before])?;
     }
     Ok(())
 }
@@ -185,6 +195,8 @@ fn measurement(stored: StoredMeasurement, samples: Vec<Sample>) -> Measurement {
         samples,
         busy_cores: stored.busy_cores,
         peak_resident_bytes: stored.peak_resident_bytes,
+        session_bytes: stored.session_bytes,
+        device_bytes: stored.device_bytes,
         placement: stored.placement,
         outputs: stored.outputs,
     }

@@ -10,12 +10,12 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use siliconroute_core::model::Bindings;
 use siliconroute_core::tensor::TensorSpec;
-use siliconroute_core::trial::{Failure, FailureKind, Sample};
+use siliconroute_core::trial::{Before, Failure, FailureKind, Sample};
 use siliconroute_core::{Reading, TargetKey};
 use siliconroute_engine::session::{Offer, check_inputs};
 use siliconroute_engine::timing::WarmUp;
 use siliconroute_engine::worker::process::Worker;
-use siliconroute_engine::worker::wire::{PROTOCOL, Request, Response};
+use siliconroute_engine::worker::wire::{PROTOCOL, Request, Response, Usage};
 use siliconroute_onnx::SyntheticModel;
 
 use crate::launcher::{Call, Script};
@@ -23,6 +23,12 @@ use crate::target::{FakeTarget, Fault, Moment, Strike};
 
 /// No session of the simulation takes longer to make.
 const CREATE_NS: u64 = 2_000_000;
+
+/// What it costs to hand out outputs.
+const COPY_NS: u64 = 1_000;
+
+/// How long a simulated library takes to load.
+const LOAD_NS: u64 = 5_000_000;
 
 /// A worker of a [`FakeLauncher`](crate::FakeLauncher).
 #[derive(Debug)]
@@ -127,12 +133,9 @@ impl FakeWorker {
                     return Err("nothing was run yet".to_owned().into());
                 }
                 let outputs = target.behaviour_on(&session.model).outputs;
-                Ok(Response::Outputs(outputs.make(
-                    &session.model,
-                    &session.bindings,
-                    &session.outputs,
-                    session.runs,
-                )?))
+                let outputs =
+                    outputs.make(&session.model, &session.bindings, &session.outputs, session.runs)?;
+                Ok(Response::Outputs { outputs, copy_ns: COPY_NS })
             }
             Request::WarmUp { min_calls, min_ns } => {
                 self.begin_run(Moment::Run, deadline)?;
@@ -147,10 +150,24 @@ impl FakeWorker {
                 while samples.is_empty() || (samples.len() < *count as usize && spent_ns < *budget_ns) {
                     let total_ns = self.next_ns()?.saturating_mul(u64::from((*calls).max(1)));
                     spent_ns = spent_ns.saturating_add(total_ns);
-                    samples.push(Sample { round: *round, calls: (*calls).max(1), total_ns });
+                    samples.push(Sample {
+                        round: *round,
+                        calls: (*calls).max(1),
+                        total_ns,
+                        before: Before::Running,
+                    });
                 }
                 let peak_resident_bytes = Reading::unavailable("a simulated worker holds no memory");
                 Ok(Response::Sampled { samples, busy_cores: Reading::Available(1.0), peak_resident_bytes })
+            }
+            Request::Usage => {
+                let none = || Reading::unavailable("a simulated worker uses nothing");
+                Ok(Response::Usage(Usage {
+                    cpu_time_ns: none(),
+                    resident_bytes: none(),
+                    peak_resident_bytes: none(),
+                    device_bytes: none(),
+                }))
             }
             Request::Close => {
                 self.session = None;
@@ -172,7 +189,8 @@ impl FakeWorker {
             Offer { target, device: std::collections::BTreeMap::new(), unavailable: fake.unavailable.clone() }
         };
         let offers = engine.targets.iter().map(offer).collect();
-        Ok(Response::Opened { version: format!("{} {} (simulated)", self.engine, self.version), offers })
+        let version = format!("{} {} (simulated)", self.engine, self.version);
+        Ok(Response::Opened { version, offers, load_ns: LOAD_NS })
     }
 
     fn target(&self, key: &TargetKey) -> Result<FakeTarget, String> {
@@ -221,6 +239,7 @@ impl FakeWorker {
             Request::Outputs => ("outputs", None),
             Request::WarmUp { .. } => ("warm_up", None),
             Request::Sample { .. } => ("sample", None),
+            Request::Usage => ("usage", None),
             Request::Close => ("close", None),
         };
         let open = || self.session.as_ref().map(|session| (session.target.clone(), session.model.clone()));

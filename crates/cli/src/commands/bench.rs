@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use siliconroute::discovery::Found;
 use siliconroute::event::{Event, Listener as _, Stage};
-use siliconroute::measure::Job;
+use siliconroute::measure::{Job, Order};
 use siliconroute::settings::parse_workload;
 use siliconroute::{Error, Targets};
 use siliconroute_core::statistics::{Summary, summarise};
@@ -53,14 +53,20 @@ pub(super) fn run(session: &Session<'_>, arguments: &Bench) -> Result<ExitCode, 
     let chosen = select(&targets, &arguments.device)?;
     let jobs = jobs(session, arguments, &chosen)?;
     progress.event(Event::Begin { stage: Stage::Learning, steps: Some(jobs.len() as u64) });
-    let measured = session.router.measure(&jobs, &targets, &sampling, Purpose::Bench, &mut progress)?;
+    let measured =
+        session.router.measure(&jobs, &targets, &Order::new(Purpose::Bench, &sampling), &mut progress)?;
     progress.event(Event::End(String::new()));
     let rows: Vec<Row<'_>> = jobs
         .iter()
         .flat_map(|job| measured.of_case(job.case.id).map(move |trial| (job, trial)))
         .map(|(job, trial)| Row { job, trial, summary: summary(trial) })
         .collect();
-    print(session, arguments, &rows);
+    if !rows.is_empty() || !measured.interrupted {
+        print(session, arguments, &rows);
+    }
+    if measured.interrupted {
+        return Err(Error::Interrupted);
+    }
     let any = rows.iter().any(|row| row.summary.is_some());
     Ok(if any { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -75,7 +81,7 @@ fn jobs(session: &Session<'_>, arguments: &Bench, chosen: &[TargetKey]) -> Resul
         for &batch in &batches {
             let (model, case) = session.case(reference, batch, &arguments.shape)?;
             if !jobs.iter().any(|job| job.case.id == case.id) {
-                jobs.push(Job { model, case, targets: chosen.to_vec() });
+                jobs.push(Job { model, case, workload: Workload::Sustained, targets: chosen.to_vec() });
             }
         }
     }

@@ -69,6 +69,7 @@ impl ModelFile {
             outputs: &self.facts.outputs,
             bindings: &self.bindings,
             threads: Some(1),
+            compile_cache: None,
         }
     }
 
@@ -92,6 +93,7 @@ fn run_for_ever(launcher: &ProcessLauncher, deadline: Duration) -> Failure {
             outputs: model.facts.outputs.iter().map(Into::into).collect(),
             bindings: model.bindings.clone(),
             threads: Some(1),
+            compile_cache: None,
         },
         Request::SetInputs(ModelFile::inputs(128)),
     ];
@@ -161,6 +163,7 @@ fn runs_the_precision_probe() {
         outputs: &facts.outputs,
         bindings: &Bindings::default(),
         threads: None,
+        compile_cache: None,
     };
     let mut session = worker.create_session(&RtenEngine::target().key, &model, PATIENCE).unwrap();
     let width = reference.input.len();
@@ -295,6 +298,7 @@ fn a_worker_ends_when_its_parent_goes_away_while_it_runs() {
             outputs: model.facts.outputs.iter().map(Into::into).collect(),
             bindings: model.bindings.clone(),
             threads: Some(1),
+            compile_cache: None,
         },
         Request::SetInputs(ModelFile::inputs(128)),
     ];
@@ -348,6 +352,7 @@ fn requests_out_of_turn_are_refused() {
         outputs: Vec::new(),
         bindings: Bindings::default(),
         threads: None,
+        compile_cache: None,
     };
     let mut refused = |request: &Request, reason: &str| {
         let answer = worker.call(request, PATIENCE).unwrap();

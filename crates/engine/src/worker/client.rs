@@ -11,7 +11,7 @@ use siliconroute_core::trial::{Failure, FailureKind, Placement, Sample};
 use siliconroute_core::{Reading, TargetKey};
 
 use super::process::{Launcher, Worker};
-use super::wire::{EngineSpec, PROTOCOL, Request, Response, SpecMessage};
+use super::wire::{EngineSpec, PROTOCOL, Request, Response, SpecMessage, Usage};
 use crate::session::Offer;
 use crate::timing::WarmUp;
 
@@ -23,6 +23,7 @@ pub struct WorkerClient {
     worker: Box<dyn Worker>,
     version: String,
     offers: Vec<Offer>,
+    load_ns: u64,
 }
 
 impl std::fmt::Debug for WorkerClient {
@@ -44,6 +45,8 @@ pub struct RemoteModel<'a> {
     pub bindings: &'a Bindings,
     /// Threads within an operator.
     pub threads: Option<u32>,
+    /// Folder in which the provider keeps what it compiled; one of its own for each target.
+    pub compile_cache: Option<&'a Path>,
 }
 
 /// A session inside a worker; the next one replaces it.
@@ -78,7 +81,7 @@ impl WorkerClient {
         let mut worker = launcher.launch(engine)?;
         let request = Request::Open { protocol: PROTOCOL, engine: engine.clone() };
         match worker.call(&request, deadline)? {
-            Response::Opened { version, offers } => Ok(Self { worker, version, offers }),
+            Response::Opened { version, offers, load_ns } => Ok(Self { worker, version, offers, load_ns }),
             other => Err(unexpected(other)),
         }
     }
@@ -91,6 +94,22 @@ impl WorkerClient {
     /// The engine's targets.
     pub fn offers(&self) -> &[Offer] {
         &self.offers
+    }
+
+    /// How long the engine's library took to load and its providers to register.
+    pub fn load_ns(&self) -> u64 {
+        self.load_ns
+    }
+
+    /// What the process has used so far.
+    ///
+    /// # Errors
+    /// When the worker dies, hangs or outgrows its memory.
+    pub fn usage(&mut self, deadline: Duration) -> Result<Usage, Failure> {
+        match self.worker.call(&Request::Usage, deadline)? {
+            Response::Usage(usage) => Ok(usage),
+            other => Err(unexpected(other)),
+        }
     }
 
     /// Loads a model onto `target`, in place of the session that the worker may hold.
@@ -110,6 +129,7 @@ impl WorkerClient {
             outputs: model.outputs.iter().map(SpecMessage::from).collect(),
             bindings: model.bindings.clone(),
             threads: model.threads,
+            compile_cache: model.compile_cache.map(Path::to_owned),
         };
         match self.worker.call(&request, deadline)? {
             Response::Created { create_ns, placement } => {
@@ -163,8 +183,16 @@ impl WorkerSession<'_> {
     /// # Errors
     /// When there was no run, or the worker fails.
     pub fn outputs(&mut self) -> Result<Vec<NamedTensor>, Failure> {
+        Ok(self.timed_outputs()?.0)
+    }
+
+    /// Copies the outputs of the last run; also gives how long the engine took to hand them out, in nanoseconds.
+    ///
+    /// # Errors
+    /// As [`Self::outputs`].
+    pub fn timed_outputs(&mut self) -> Result<(Vec<NamedTensor>, u64), Failure> {
         match self.call(&Request::Outputs, Duration::ZERO)? {
-            Response::Outputs(outputs) => Ok(outputs),
+            Response::Outputs { outputs, copy_ns } => Ok((outputs, copy_ns)),
             other => Err(unexpected(other)),
         }
     }

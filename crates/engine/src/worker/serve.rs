@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use siliconroute_core::Reading;
 use siliconroute_core::tensor::TensorSpec;
 
-use super::wire::{EngineSpec, PROTOCOL, Request, Response, WireError, read_message, write_message};
+use super::wire::{EngineSpec, PROTOCOL, Request, Response, Usage, WireError, read_message, write_message};
 use crate::onnxruntime::OrtEngine;
 use crate::rten::RtenEngine;
 use crate::session::{Engine, Session, SessionRequest};
@@ -23,6 +23,10 @@ pub struct Probes {
     pub cpu_time_ns: fn() -> Reading<u64>,
     /// The most memory held so far.
     pub peak_resident_bytes: fn() -> Reading<u64>,
+    /// Memory held now.
+    pub resident_bytes: fn() -> Reading<u64>,
+    /// Memory of chips other than the processor held now.
+    pub device_bytes: fn() -> Reading<u64>,
 }
 
 /// Loads the engine that `spec` describes.
@@ -108,7 +112,7 @@ impl State {
     fn try_answer(&mut self, request: Request) -> Result<Response, String> {
         match request {
             Request::Open { protocol, engine } => self.open(protocol, &engine),
-            Request::Create { target, model, inputs, outputs, bindings, threads } => {
+            Request::Create { target, model, inputs, outputs, bindings, threads, compile_cache } => {
                 self.session = None;
                 let inputs: Vec<TensorSpec> = inputs.into_iter().map(TensorSpec::from).collect();
                 let outputs: Vec<TensorSpec> = outputs.into_iter().map(TensorSpec::from).collect();
@@ -119,6 +123,7 @@ impl State {
                     outputs: &outputs,
                     bindings: &bindings,
                     threads,
+                    compile_cache: compile_cache.as_deref(),
                 };
                 let start = Instant::now();
                 let session = engine.create_session(&target, &request).map_err(|error| error.to_string())?;
@@ -138,7 +143,10 @@ impl State {
                 Ok(Response::Ran { run_ns: nanoseconds(start.elapsed()) })
             }
             Request::Outputs => {
-                Ok(Response::Outputs(self.session()?.outputs().map_err(|error| error.to_string())?))
+                let session = self.session()?;
+                let start = Instant::now();
+                let outputs = session.outputs().map_err(|error| error.to_string())?;
+                Ok(Response::Outputs { outputs, copy_ns: nanoseconds(start.elapsed()) })
             }
             Request::WarmUp { min_calls, min_ns } => {
                 let min_time = Duration::from_nanos(min_ns);
@@ -146,6 +154,12 @@ impl State {
                 Ok(Response::WarmedUp(warm_up.map_err(|error| error.to_string())?))
             }
             Request::Sample { round, calls, count, budget_ns } => self.sample(round, calls, count, budget_ns),
+            Request::Usage => Ok(Response::Usage(Usage {
+                cpu_time_ns: (self.probes.cpu_time_ns)(),
+                resident_bytes: (self.probes.resident_bytes)(),
+                peak_resident_bytes: (self.probes.peak_resident_bytes)(),
+                device_bytes: (self.probes.device_bytes)(),
+            })),
             Request::Close => {
                 self.session = None;
                 Ok(Response::Done)
@@ -157,11 +171,13 @@ impl State {
         if protocol != PROTOCOL {
             return Err(format!("this worker speaks protocol {PROTOCOL}, its parent {protocol}"));
         }
+        let start = Instant::now();
         if self.engine.is_none() {
             self.engine = Some(load_engine(spec).map_err(|error| error.to_string())?);
         }
         let engine = self.engine.as_ref().ok_or("no engine is open")?;
-        Ok(Response::Opened { version: engine.version(), offers: engine.offers() })
+        let load_ns = nanoseconds(start.elapsed());
+        Ok(Response::Opened { version: engine.version(), offers: engine.offers(), load_ns })
     }
 
     fn session(&mut self) -> Result<&mut (dyn Session + 'static), String> {

@@ -16,7 +16,7 @@ use crate::session::Offer;
 use crate::timing::WarmUp;
 
 /// Grows when a message changes; parent and worker are the same program, so a mismatch means a mixed-up binary.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// The largest frame accepted.
 const MAX_FRAME_BYTES: u64 = 4 << 30;
@@ -84,6 +84,19 @@ impl From<SpecMessage> for TensorSpec {
     }
 }
 
+/// What a worker process has used so far.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Processor time, over all threads.
+    pub cpu_time_ns: Reading<u64>,
+    /// Resident memory now.
+    pub resident_bytes: Reading<u64>,
+    /// The most resident memory.
+    pub peak_resident_bytes: Reading<u64>,
+    /// Memory of chips other than the processor now.
+    pub device_bytes: Reading<u64>,
+}
+
 /// What the parent asks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Request {
@@ -108,6 +121,8 @@ pub enum Request {
         bindings: Bindings,
         /// Threads within an operator.
         threads: Option<u32>,
+        /// Folder in which the provider keeps what it compiled.
+        compile_cache: Option<PathBuf>,
     },
     /// Sets the inputs of the session.
     SetInputs(Vec<NamedTensor>),
@@ -133,6 +148,8 @@ pub enum Request {
         /// No new sample after this time.
         budget_ns: u64,
     },
+    /// Tells what the process has used so far.
+    Usage,
     /// Ends the session.
     Close,
 }
@@ -146,6 +163,8 @@ pub enum Response {
         version: String,
         /// Its targets.
         offers: Vec<Offer>,
+        /// How long the library took to load and the providers to register.
+        load_ns: u64,
     },
     /// The session is made.
     Created {
@@ -162,7 +181,12 @@ pub enum Response {
         run_ns: u64,
     },
     /// The outputs of the last run.
-    Outputs(Vec<NamedTensor>),
+    Outputs {
+        /// The outputs, in graph order.
+        outputs: Vec<NamedTensor>,
+        /// How long it took to copy them out of the engine.
+        copy_ns: u64,
+    },
     /// The warm-up is over.
     WarmedUp(WarmUp),
     /// Samples were taken.
@@ -174,6 +198,8 @@ pub enum Response {
         /// The most memory that the process has held so far.
         peak_resident_bytes: Reading<u64>,
     },
+    /// What the process has used so far.
+    Usage(Usage),
     /// The engine refused; the worker goes on.
     Refused(String),
 }
@@ -272,6 +298,7 @@ mod tests {
             outputs: Vec::new(),
             bindings: Bindings::default(),
             threads: None,
+            compile_cache: None,
         };
         let mut pipe = Vec::new();
         write_message(&mut pipe, &request).unwrap();

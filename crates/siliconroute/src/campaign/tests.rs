@@ -1,14 +1,17 @@
 //! How a case is sampled, on workers that take the time they are told.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use siliconroute_core::model::{Bindings, CaseFacts, Family};
-use siliconroute_core::{CaseId, Dimension, ElementType, ModelId, Tensor, TensorData};
+use siliconroute_core::{CaseId, Dimension, ElementType, ModelId, Reading, Tensor, TensorData};
 use siliconroute_engine::worker::wire::EngineSpec;
 use siliconroute_testkit::{
     Behaviour, FakeEngine, FakeLauncher, FakeTarget, Fault, Moment, Outputs, TimeLaw,
 };
+
+use siliconroute_core::trial::{Before, FailureKind, Measurement, OutputCheck};
+use siliconroute_hardware::{ConditionsProbe, Roots};
 
 use super::*;
 
@@ -20,6 +23,47 @@ struct Bench {
     specs: Vec<TensorSpec>,
     values: Vec<NamedTensor>,
     constant_weights: bool,
+    workload: Workload,
+}
+
+/// A machine without sensors whose clock runs only while it rests.
+struct Simulated<'c> {
+    cancelled: &'c dyn Fn() -> bool,
+    elapsed: Cell<Duration>,
+    rests: RefCell<Vec<Duration>>,
+}
+
+impl Surroundings for Simulated<'_> {
+    fn unix_ms(&self) -> i64 {
+        1_000
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.elapsed.get()
+    }
+
+    fn rest(&self, time: Duration) {
+        self.elapsed.set(self.elapsed.get() + time);
+        self.rests.borrow_mut().push(time);
+    }
+
+    fn conditions(&self) -> Conditions {
+        ConditionsProbe::new(Roots::under(Path::new("/nowhere"))).snapshot()
+    }
+
+    fn describe(&self, circumstances: &Circumstances<'_>) -> String {
+        serde_json::json!({"side_by_side": circumstances.side_by_side}).to_string()
+    }
+
+    fn drop_from_file_cache(&self, _files: &[&Path]) -> Result<(), String> {
+        Err("a simulated machine has no files".to_owned())
+    }
+
+    fn is_cancelled(&self) -> bool {
+        (self.cancelled)()
+    }
+
+    fn notice(&self, _text: String) {}
 }
 
 impl Bench {
@@ -57,6 +101,7 @@ impl Bench {
             }],
             values: vec![NamedTensor { name: "input".to_owned(), tensor }],
             constant_weights: false,
+            workload: Workload::Sustained,
         }
     }
 
@@ -69,18 +114,19 @@ impl Bench {
             values: &self.values,
             input_seed: 5,
             constant_weights: self.constant_weights,
+            compile_cache: Path::new("compiled"),
         };
+        let surroundings = Simulated { cancelled, elapsed: Cell::default(), rests: RefCell::default() };
         let setting = Setting {
             purpose: Purpose::Learn,
             sampling,
             order_seed: 3,
-            clock: &|| 1_000,
-            conditions: &|| "{}".to_owned(),
-            cancelled,
-            lost: &|_, _| (),
+            until: None,
+            surroundings: &surroundings,
+            suspects: &BTreeMap::from([(TargetKey("cpu/suspect".to_owned()), "looks swapped".to_owned())]),
         };
         let targets: Vec<&Found> = self.found.iter().collect();
-        measure_case(&mut Workers::new(&self.launcher), &test, &targets, &setting)
+        measure_case(&mut Workers::new(&self.launcher), &test, &targets, self.workload, &setting)
     }
 
     fn measured(&self, sampling: &Sampling) -> Vec<Measurement> {
@@ -111,8 +157,8 @@ fn a_steady_target_gets_the_least_number_of_samples_over_all_rounds() {
     let measured = Bench::new(vec![target("cpu/rten", 1e5, 0.0)]).measured(&Sampling::default());
     let samples = &measured[0].samples;
     assert_eq!(samples.len(), 30);
-    for round in 0..3 {
-        assert_eq!(samples.iter().filter(|sample| sample.round == round).count(), 10);
+    for round in 0..6 {
+        assert_eq!(samples.iter().filter(|sample| sample.round == round).count(), 5);
     }
     // Ten calls of 0.1 ms make the millisecond that a sample lasts at least.
     assert!(samples.iter().all(|sample| (sample.calls, sample.total_ns) == (10, 1_000_000)));
@@ -158,7 +204,7 @@ fn targets_take_turns_within_each_round() {
     bench.measure(&Sampling::default(), &|| false);
     let calls = bench.launcher.calls();
     let turns: Vec<_> = calls.into_iter().filter(|c| c.request == "sample").map(|c| c.target).collect();
-    assert_eq!(turns.len(), 6);
+    assert_eq!(turns.len(), 12);
     for round in turns.chunks(2) {
         assert_ne!(round[0], round[1]);
     }
@@ -197,7 +243,7 @@ fn a_refusal_keeps_the_worker_and_frees_its_session() {
     let bench = Bench::new(vec![refusing]);
     bench.measure(&Sampling::default(), &|| false);
     let requests: Vec<_> = bench.launcher.calls().into_iter().map(|call| call.request).collect();
-    assert_eq!(requests, ["open", "create", "set_inputs", "run", "close"]);
+    assert_eq!(requests, ["open", "usage", "usage", "create", "set_inputs", "run", "usage", "close"]);
 }
 
 #[test]
@@ -246,10 +292,10 @@ fn a_wish_to_stop_ends_the_case_without_a_trial() {
     let looks = Cell::new(0);
     let trials = bench.measure(&Sampling::default(), &|| {
         looks.set(looks.get() + 1);
-        looks.get() > 3
+        looks.get() > 1
     });
     assert!(trials.is_empty());
-    assert_eq!(bench.launcher.calls().last().map(|call| call.request), Some("close"));
+    assert!(bench.launcher.calls().iter().all(|call| call.request != "sample"));
 }
 
 #[test]
@@ -258,4 +304,88 @@ fn a_target_measured_alone_is_not_its_own_reference() {
     assert!(matches!(alone[0].outputs, OutputCheck::NotCompared { .. }));
     let trusted = Bench::new(vec![target("cpu/rten", 1e6, 0.0)]).measured(&Sampling::default());
     assert_eq!(trusted[0].outputs, OutputCheck::Reference);
+}
+
+#[test]
+fn rested_targets_run_once_after_each_rest_and_know_what_ran_meanwhile() {
+    let mut bench = Bench::new(vec![target("cpu/rten", 1e6, 0.0), target("cpu/openvino", 2e6, 0.0)]);
+    bench.workload = Workload::IdleLoaded;
+    let rests = vec![Duration::from_millis(500), Duration::from_secs(10)];
+    let trials = bench.measure(&Sampling { rests, ..Sampling::default() }, &|| false);
+    assert_eq!(trials.len(), 4);
+    for (index, trial) in trials.iter().enumerate() {
+        let gap_ns = if index < 2 { 500_000_000 } else { 10_000_000_000 };
+        assert_eq!(
+            (trial.workload, trial.preparation),
+            (Workload::IdleLoaded, Preparation::Rested { gap_ns })
+        );
+        assert_eq!(trial.preparation.is_usual(), index >= 2);
+        let measured = trial.outcome.as_ref().unwrap();
+        assert_eq!(measured.samples.len(), 3);
+        for sample in &measured.samples {
+            let Before::Resting { gap_ns: rested_ns, others } = sample.before else { panic!("{sample:?}") };
+            assert_eq!((sample.calls, rested_ns), (1, gap_ns));
+            // The other target's sample and the calls after it, once or, when the order turns, twice or never.
+            assert!([0, 4, 8].contains(&others), "{others}");
+        }
+    }
+    let all = |trial: &Trial| {
+        trial.outcome.as_ref().unwrap().samples.iter().map(|s| s.total_ns).collect::<Vec<_>>()
+    };
+    assert!(trials.iter().any(|trial| all(trial) == [1_000_000; 3]));
+}
+
+#[test]
+fn a_cold_start_is_a_process_of_its_own_with_its_parts_timed_apart() {
+    let mut bench = Bench::new(vec![target("cpu/rten", 1e6, 0.0)]);
+    bench.workload = Workload::ColdStart;
+    let trials = bench.measure(&Sampling::default(), &|| false);
+    let [trial] = &trials[..] else { panic!("{} trials", trials.len()) };
+    let measured = trial.outcome.as_ref().unwrap();
+    assert_eq!(measured.samples.len(), 3);
+    for sample in &measured.samples {
+        let Before::Absent(parts) = sample.before else { panic!("{sample:?}") };
+        assert_eq!(sample.total_ns, parts.session_ns + parts.first_run_ns);
+        assert_eq!((parts.first_run_ns, parts.files), (1_000_000, FileCache::Warm));
+        assert!(parts.gap_ns >= 500_000_000 && parts.library_ns > 0 && parts.first_output_ns > 0);
+    }
+    let requests: Vec<_> = bench.launcher.calls().into_iter().map(|call| call.request).collect();
+    // The first one fills the caches and does not count.
+    assert_eq!(requests.iter().filter(|request| **request == "open").count(), 4);
+    assert_eq!(measured.outputs, OutputCheck::Reference);
+}
+
+#[test]
+fn files_that_cannot_be_dropped_give_no_cold_start() {
+    let mut bench = Bench::new(vec![target("cpu/rten", 1e6, 0.0)]);
+    bench.workload = Workload::ColdStart;
+    let sampling = Sampling { cold_files: vec![FileCache::Warm, FileCache::Dropped], ..Sampling::default() };
+    let trials = bench.measure(&sampling, &|| false);
+    assert_eq!(trials.len(), 2);
+    assert!(trials[0].outcome.is_ok());
+    assert!(trials[1].outcome.as_ref().unwrap_err().detail.contains("no files"), "{trials:?}");
+}
+
+#[test]
+fn what_was_sampled_before_the_user_stopped_is_kept() {
+    let bench = Bench::new(vec![target("cpu/rten", 1e6, 0.0), target("cpu/openvino", 1e6, 0.0)]);
+    let sampled = || bench.launcher.calls().iter().filter(|call| call.request == "sample").count();
+    let trials = bench.measure(&Sampling::default(), &|| sampled() >= 3);
+    let counts: Vec<usize> =
+        trials.iter().map(|trial| trial.outcome.as_ref().unwrap().samples.len()).collect();
+    assert_eq!(counts.iter().sum::<usize>(), 15, "{counts:?}");
+    assert!(
+        trials
+            .iter()
+            .all(|trial| !matches!(trial.outcome.as_ref().unwrap().outputs, OutputCheck::Faulty { .. }))
+    );
+}
+
+#[test]
+fn a_suspect_target_s_trials_say_so() {
+    let trials = Bench::new(vec![target("cpu/suspect", 1e6, 0.0), target("cpu/rten", 1e6, 0.0)])
+        .measure(&Sampling::default(), &|| false);
+    for trial in trials {
+        assert_eq!(trial.suspect.is_some(), trial.target.as_str() == "cpu/suspect");
+    }
 }

@@ -1,23 +1,29 @@
 //! What a trial is worth as the truth.
 
 use siliconroute_core::accuracy::{OutputDifference, OutputFault};
-use siliconroute_core::trial::{Failure, FailureKind, Measurement};
+use siliconroute_core::trial::{Before, Failure, FailureKind, Measurement, Preparation};
 use siliconroute_core::{CaseId, Reading};
 
 use super::*;
 
 fn trial(samples_ms: &[u64], outputs: OutputCheck) -> Trial {
-    let sample =
-        |(round, ms): (usize, &u64)| Sample { round: round as u32, calls: 2, total_ns: ms * 2_000_000 };
+    let sample = |(round, ms): (usize, &u64)| Sample {
+        round: round as u32,
+        calls: 2,
+        total_ns: ms * 2_000_000,
+        before: Before::Running,
+    };
     Trial {
         target: TargetKey("cpu/ort".to_owned()),
         case: CaseId([1; 32]),
         workload: Workload::Sustained,
+        preparation: Preparation::Running,
         purpose: Purpose::Verify,
         started_unix_ms: 0,
         order_seed: 0,
         input_seed: 0,
         conditions: "{}".to_owned(),
+        suspect: None,
         outcome: Ok(Measurement {
             session_create_ns: 1,
             first_run_ns: 1,
@@ -25,6 +31,8 @@ fn trial(samples_ms: &[u64], outputs: OutputCheck) -> Trial {
             samples: samples_ms.iter().enumerate().map(sample).collect(),
             busy_cores: Reading::Available(1.0),
             peak_resident_bytes: Reading::unavailable("not looked at"),
+            session_bytes: Reading::unavailable("not looked at"),
+            device_bytes: Reading::unavailable("not looked at"),
             placement: Reading::unavailable("not looked at"),
             outputs,
         }),

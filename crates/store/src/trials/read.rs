@@ -9,7 +9,9 @@ use siliconroute_core::knowledge::TrialFacts;
 use siliconroute_core::reading::Reading;
 use siliconroute_core::statistics::{self, Summary};
 use siliconroute_core::target::TargetKey;
-use siliconroute_core::trial::{Failure, OutputCheck, Placement, Purpose, Sample, Trial};
+use siliconroute_core::trial::{
+    Before, Failure, OutputCheck, Placement, Preparation, Purpose, Sample, Trial,
+};
 use siliconroute_core::workload::Workload;
 
 use super::{insert_summary, measurement, summarise};
@@ -53,10 +55,14 @@ pub struct StoredTrial {
     pub model: ModelId,
     /// The workload.
     pub workload: Workload,
+    /// How the target was before each sample.
+    pub preparation: Preparation,
     /// Why the trial was made.
     pub purpose: Purpose,
     /// When it began, in milliseconds since 1970 UTC.
     pub started_unix_ms: i64,
+    /// Why the trial teaches nothing, if it does not.
+    pub suspect: Option<String>,
     /// What was measured, or why nothing was.
     pub outcome: Result<StoredMeasurement, Failure>,
 }
@@ -76,6 +82,10 @@ pub struct StoredMeasurement {
     pub busy_cores: Reading<f64>,
     /// The most memory that the process held.
     pub peak_resident_bytes: Reading<u64>,
+    /// How much the session made the process grow.
+    pub session_bytes: Reading<u64>,
+    /// Memory of the chip that the process held.
+    pub device_bytes: Reading<u64>,
     /// Which nodes ran where.
     pub placement: Reading<Placement>,
     /// The check of the outputs.
@@ -99,7 +109,11 @@ const COLUMNS: &str = "trial.id, trial.campaign_id, trial.target_id, target.key,
     trial.workload, trial.purpose, trial.started_unix_ms, trial.failure_kind, trial.failure_detail,
     trial.session_create_ns, trial.first_run_ns, trial.warmup_calls, trial.busy_cores, trial.busy_cores_absence,
     trial.peak_resident_bytes, trial.peak_resident_absence, trial.placement, trial.outputs, trial.samples,
-    trial_summary.method, trial_summary.document";
+    trial_summary.method, trial_summary.document, trial.suspect, trial.session_bytes, trial.session_bytes_absence,
+    trial.device_bytes, trial.device_bytes_absence, trial.preparation";
+
+/// How many [`COLUMNS`] there are.
+const COLUMN_COUNT: usize = 29;
 
 /// The tables of [`COLUMNS`].
 const TABLES: &str = "trial
@@ -159,7 +173,7 @@ impl Store {
             let found = connection
                 .prepare_cached(&sql)?
                 .query_row([id], |row| {
-                    let (seeds, conditions) = ((row.get::<_, Seed>(23)?, row.get::<_, Seed>(24)?), row.get(25)?);
+                    let (seeds, conditions) = ((row.get::<_, Seed>(COLUMN_COUNT)?, row.get::<_, Seed>(COLUMN_COUNT + 1)?), row.get(COLUMN_COUNT + 2)?);
                     Ok((stored_trial(row)?.0, seeds, conditions))
                 })
                 .optional()?;
@@ -172,11 +186,13 @@ impl Store {
                 target: stored.target,
                 case: stored.case,
                 workload: stored.workload,
+                preparation: stored.preparation,
                 purpose: stored.purpose,
                 started_unix_ms: stored.started_unix_ms,
                 order_seed,
                 input_seed,
                 conditions,
+                suspect: stored.suspect,
                 outcome,
             }))
         })
@@ -243,10 +259,12 @@ fn select_trials(connection: &Connection, filter: &TrialFilter) -> Result<(Vec<S
 }
 
 fn select_samples(connection: &Connection, trial: TrialId) -> Result<Vec<Sample>, Fault> {
-    let mut query = connection
-        .prepare_cached("SELECT round, calls, total_ns FROM sample WHERE trial_id = ?1 ORDER BY sequence")?;
+    let mut query = connection.prepare_cached(
+        "SELECT round, calls, total_ns, before FROM sample WHERE trial_id = ?1 ORDER BY sequence",
+    )?;
     let samples = query.query_map([trial], |row| {
-        Ok(Sample { round: row.get(0)?, calls: row.get(1)?, total_ns: row.get(2)? })
+        let before = row.get::<_, Option<Json<Before>>>(3)?.map_or(Before::Running, |Json(before)| before);
+        Ok(Sample { round: row.get(0)?, calls: row.get(1)?, total_ns: row.get(2)?, before })
     })?;
     Ok(samples.collect::<Result<_, _>>()?)
 }
@@ -264,6 +282,8 @@ fn stored_trial(row: &Row<'_>) -> rusqlite::Result<(StoredTrial, Freshness)> {
             summary,
             busy_cores: reading(row.get(14)?, row.get(15)?),
             peak_resident_bytes: reading(row.get(16)?, row.get(17)?),
+            session_bytes: reading(row.get(24)?, row.get(25)?),
+            device_bytes: reading(row.get(26)?, row.get(27)?),
             placement: row.get::<_, Json<Reading<Placement>>>(18)?.0,
             outputs: row.get::<_, Json<OutputCheck>>(19)?.0,
         };
@@ -279,6 +299,10 @@ fn stored_trial(row: &Row<'_>) -> rusqlite::Result<(StoredTrial, Freshness)> {
         workload: row.get::<_, Name<Workload>>(6)?.0,
         purpose: row.get::<_, Name<Purpose>>(7)?.0,
         started_unix_ms: row.get(8)?,
+        preparation: row
+            .get::<_, Option<Json<Preparation>>>(28)?
+            .map_or_else(Preparation::default, |Json(it)| it),
+        suspect: row.get(23)?,
         outcome,
     };
     Ok((trial, freshness))

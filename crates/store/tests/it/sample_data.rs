@@ -14,7 +14,7 @@ use siliconroute_core::reading::Reading;
 use siliconroute_core::target::{ProviderName, Target, TargetKey};
 use siliconroute_core::tensor::ElementType;
 use siliconroute_core::trial::{
-    Failure, FailureKind, Measurement, OutputCheck, Placement, Purpose, Sample, Trial,
+    Before, Failure, FailureKind, Measurement, OutputCheck, Placement, Preparation, Purpose, Sample, Trial,
 };
 use siliconroute_core::workload::Workload;
 use siliconroute_store::{CampaignId, ModelRecord, NewCampaign, Store, TargetId};
@@ -90,17 +90,23 @@ pub(crate) fn case(model: &ModelFacts, batch: u64) -> Case {
 
 /// A trial with `samples` timings around 1 ms.
 pub(crate) fn trial(case: &Case, samples: u32) -> Trial {
-    let timing =
-        |i: u32| Sample { round: i / 10, calls: 3, total_ns: 3_000_000 + u64::from(i * 7919 % 1000) };
+    let timing = |i: u32| Sample {
+        round: i / 10,
+        calls: 3,
+        total_ns: 3_000_000 + u64::from(i * 7919 % 1000),
+        before: Before::Running,
+    };
     Trial {
         target: target("1").key,
         case: case.id,
         workload: Workload::Sustained,
+        preparation: Preparation::Running,
         purpose: Purpose::Learn,
         started_unix_ms: NOW,
         order_seed: u64::MAX,
         input_seed: 42,
         conditions: r#"{"power":{"available":"mains"},"load":{"unavailable":"not asked"}}"#.to_owned(),
+        suspect: None,
         outcome: Ok(Measurement {
             session_create_ns: 12_345_678,
             first_run_ns: 2_345_678,
@@ -108,6 +114,8 @@ pub(crate) fn trial(case: &Case, samples: u32) -> Trial {
             samples: (0..samples).map(timing).collect(),
             busy_cores: Reading::Available(1.9),
             peak_resident_bytes: Reading::unavailable("this system does not tell"),
+            session_bytes: Reading::Available(4096),
+            device_bytes: Reading::unavailable("the processor has none of its own"),
             placement: Reading::Available(Placement {
                 on_target: 2,
                 fallback: BTreeMap::from([("ort".to_owned(), 1)]),

@@ -1,0 +1,201 @@
+//! The cold-start workload: a fresh worker process, a new session and its first inference, each part timed apart.
+//!
+//! Invariant: no process that has the target's library loaded is alive when a sample begins.
+
+use std::path::Path;
+use std::time::Duration;
+
+use siliconroute_core::trial::{Before, ColdStart, Failure, FileCache, Preparation, Sample, Trial};
+use siliconroute_core::{Reading, Workload};
+use siliconroute_engine::worker::client::WorkerClient;
+use siliconroute_engine::worker::process::Launcher;
+use siliconroute_engine::worker::wire::EngineSpec;
+
+use super::subject::{Progress, Subject, check_placement, compile_cache, grown, remote_model};
+use super::{CaseToMeasure, SessionOutputs, Setting, Shuffle, Workers, finish};
+use crate::discovery::Found;
+
+pub(super) fn measure(
+    workers: &mut Workers<'_>,
+    test: &CaseToMeasure<'_>,
+    targets: &[&Found],
+    setting: &Setting<'_>,
+) -> Vec<Trial> {
+    workers.drop_all();
+    let mut order = Shuffle::new(setting.order_seed);
+    let mut trials = Vec::new();
+    for &files in &setting.sampling.cold_files {
+        if setting.surroundings.is_cancelled() {
+            break;
+        }
+        trials.extend(measure_starts(workers.launcher(), test, targets, files, &mut order, setting));
+    }
+    trials
+}
+
+fn measure_starts(
+    launcher: &dyn Launcher,
+    test: &CaseToMeasure<'_>,
+    targets: &[&Found],
+    files: FileCache,
+    order: &mut Shuffle,
+    setting: &Setting<'_>,
+) -> Vec<Trial> {
+    let (sampling, surroundings) = (setting.sampling, setting.surroundings);
+    let before = surroundings.conditions();
+    let mut subjects: Vec<Subject<'_>> = Vec::new();
+    // One start that does not count: it fills the file cache, and the compile cache where there is one.
+    for index in order.shuffled(targets.len()) {
+        if surroundings.is_cancelled() {
+            break;
+        }
+        let (found, started_unix_ms) = (targets[index], surroundings.unix_ms());
+        let primed = start(launcher, found, test, setting, (0, Duration::ZERO, FileCache::Warm));
+        match primed {
+            Err(Unstarted::Worker(failure)) => {
+                surroundings.notice(format!("{} is left out: {failure}", found.target.key));
+            }
+            Err(Unstarted::Model(failure)) => {
+                subjects.push(Subject::of_cold_starts(found, started_unix_ms, Err(failure)));
+            }
+            Ok(mut progress) => {
+                progress.samples.clear();
+                progress.warmup_calls = 0;
+                subjects.push(Subject::of_cold_starts(found, started_unix_ms, Ok(progress)));
+            }
+        }
+    }
+    let mut last_work = vec![surroundings.elapsed(); subjects.len()];
+    for round in 0..sampling.repetitions {
+        let time_is_up = setting.until.is_some_and(|until| surroundings.elapsed() >= until);
+        if surroundings.is_cancelled() || (time_is_up && round > 0) {
+            break;
+        }
+        for index in order.shuffled(subjects.len()) {
+            let subject = &mut subjects[index];
+            let Ok(progress) = &mut subject.state else { continue };
+            surroundings.rest(sampling.cold_rest);
+            if surroundings.is_cancelled() {
+                break;
+            }
+            if files == FileCache::Dropped
+                && let Err(reason) = surroundings.drop_from_file_cache(&files_of(subject.found, test))
+            {
+                let detail = format!("its files cannot be dropped from the file cache: {reason}");
+                surroundings.notice(format!("{}: {detail}", subject.found.target.key));
+                subject.state = Err(Failure::new(siliconroute_core::trial::FailureKind::Refused, detail));
+                continue;
+            }
+            let gap = surroundings.elapsed().saturating_sub(last_work[index]);
+            let started = start(launcher, subject.found, test, setting, (round, gap, files));
+            last_work[index] = surroundings.elapsed();
+            match started {
+                Ok(fresh) => progress.add_start(fresh),
+                Err(_) if surroundings.is_cancelled() => {}
+                Err(Unstarted::Worker(failure) | Unstarted::Model(failure)) => subject.state = Err(failure),
+            }
+        }
+    }
+    let gap_ns = nanoseconds(sampling.cold_rest);
+    subjects.retain(|subject| subject.state.is_err() || subject.has_samples());
+    finish(
+        subjects,
+        test,
+        targets,
+        (Workload::ColdStart, Preparation::Absent { gap_ns, files }),
+        &before,
+        setting,
+    )
+}
+
+/// Why a start gave no sample.
+enum Unstarted {
+    /// The worker cannot be started, which says nothing of the model.
+    Worker(Failure),
+    /// The target failed on the model.
+    Model(Failure),
+}
+
+/// One cold start, in a process that ends with it.
+fn start(
+    launcher: &dyn Launcher,
+    found: &Found,
+    test: &CaseToMeasure<'_>,
+    setting: &Setting<'_>,
+    (round, gap, files): (u32, Duration, FileCache),
+) -> Result<Progress, Unstarted> {
+    let (deadline, surroundings) = (setting.sampling.deadline, setting.surroundings);
+    let wish = surroundings.elapsed();
+    let mut worker = WorkerClient::open(launcher, &found.engine, deadline).map_err(Unstarted::Worker)?;
+    let opened = surroundings.elapsed().saturating_sub(wish);
+    let mut run = || -> Result<Progress, Failure> {
+        let library_ns = worker.load_ns();
+        let resident_before = worker.usage(deadline)?.resident_bytes;
+        let (base, settings) = found.base();
+        let compile_cache = settings.compile_cache.then(|| compile_cache(test, found));
+        let model = remote_model(test, settings.threads, compile_cache.as_deref());
+        let mut session = worker.create_session(&base, &model, deadline)?;
+        let (session_ns, placement) = (session.create_ns, session.placement.clone());
+        check_placement(&found.engine, &placement)?;
+        session.set_inputs(test.values.to_vec())?;
+        let first_run_ns = session.run()?;
+        let (outputs, first_output_ns) = session.timed_outputs()?;
+        let outputs: Vec<_> = outputs.into_iter().map(|output| output.tensor).collect();
+        let usage = worker.usage(deadline)?;
+        let parts = ColdStart {
+            gap_ns: nanoseconds(gap),
+            process_ns: nanoseconds(opened).saturating_sub(library_ns),
+            library_ns,
+            session_ns,
+            first_run_ns,
+            first_output_ns,
+            files,
+        };
+        let total_ns = session_ns + first_run_ns;
+        Ok(Progress {
+            create_ns: session_ns,
+            first_run_ns,
+            placement,
+            outputs: SessionOutputs { first: outputs.clone(), last: outputs },
+            warmup_calls: 0,
+            calls_per_sample: 1,
+            samples: vec![Sample { round, calls: 1, total_ns, before: Before::Absent(parts) }],
+            busy: Vec::new(),
+            busy_cores: Reading::unavailable("a cold start is not sampled in a row"),
+            session_bytes: grown(&resident_before, &usage.resident_bytes),
+            peak_resident_bytes: usage.peak_resident_bytes,
+            device_bytes: usage.device_bytes,
+            sampled_ns: total_ns,
+        })
+    };
+    run().map_err(Unstarted::Model)
+}
+
+impl Progress {
+    /// Adds the sample of a further start, and the outputs that it ended with.
+    fn add_start(&mut self, fresh: Self) {
+        if self.samples.is_empty() {
+            (self.create_ns, self.first_run_ns) = (fresh.create_ns, fresh.first_run_ns);
+        }
+        self.samples.extend(fresh.samples);
+        self.outputs.last = fresh.outputs.last;
+        self.sampled_ns += fresh.sampled_ns;
+        self.peak_resident_bytes = fresh.peak_resident_bytes;
+        self.session_bytes = fresh.session_bytes;
+        self.device_bytes = fresh.device_bytes;
+    }
+}
+
+/// The files that a cold start of `found` reads: the model and the libraries.
+fn files_of<'a>(found: &'a Found, test: &CaseToMeasure<'a>) -> Vec<&'a Path> {
+    let mut files = vec![test.path];
+    if let EngineSpec::OnnxRuntime { library, plugins, .. } = &found.engine {
+        files.push(library);
+        files.extend(plugins.iter().map(|plugin| plugin.library.as_path()));
+    }
+    files
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,257 @@
+//! One target under measurement: its session and what was measured of it so far.
+//!
+//! Invariant: a failure ends the subject and keeps its reason; a wish to stop ends nothing that was measured.
+
+use std::time::Duration;
+
+use siliconroute_core::trial::{Failure, FailureKind, Measurement, OutputCheck, Placement, Sample};
+use siliconroute_core::{ChipKind, Reading, statistics};
+use siliconroute_engine::timing::calls_per_sample;
+use siliconroute_engine::worker::client::{RemoteModel, WorkerSession};
+use siliconroute_engine::worker::wire::EngineSpec;
+
+use super::{CaseToMeasure, Sampling, SessionOutputs, Setting, Workers};
+use crate::discovery::Found;
+
+/// A session under measurement.
+pub(super) struct Subject<'a> {
+    pub(super) found: &'a Found,
+    pub(super) started_unix_ms: i64,
+    pub(super) state: Result<Progress, Failure>,
+    /// Processor time that the worker used since the subject began; `None` when it does not tell.
+    pub(super) cpu_ns: Option<u64>,
+    cpu_before_ns: Option<u64>,
+}
+
+/// What was measured of a session so far.
+pub(super) struct Progress {
+    pub(super) create_ns: u64,
+    pub(super) first_run_ns: u64,
+    pub(super) placement: Reading<Placement>,
+    pub(super) outputs: SessionOutputs,
+    pub(super) warmup_calls: u64,
+    pub(super) calls_per_sample: u32,
+    pub(super) samples: Vec<Sample>,
+    pub(super) busy: Vec<f64>,
+    pub(super) busy_cores: Reading<f64>,
+    pub(super) peak_resident_bytes: Reading<u64>,
+    pub(super) session_bytes: Reading<u64>,
+    pub(super) device_bytes: Reading<u64>,
+    pub(super) sampled_ns: u64,
+}
+
+impl<'a> Subject<'a> {
+    /// Makes the session of `found`, runs it once and warms it up; `None` when its worker cannot be started.
+    pub(super) fn begin(
+        workers: &mut Workers<'_>,
+        found: &'a Found,
+        test: &CaseToMeasure<'_>,
+        setting: &Setting<'_>,
+    ) -> Option<Self> {
+        let (sampling, surroundings) = (setting.sampling, setting.surroundings);
+        let started_unix_ms = surroundings.unix_ms();
+        let usage = workers.get(found, sampling.deadline).and_then(|worker| worker.usage(sampling.deadline));
+        let cpu_before_ns = match usage {
+            Ok(usage) => usage.cpu_time_ns.available().copied(),
+            Err(failure) => {
+                let key = &found.target.key;
+                workers.drop_worker(key);
+                surroundings.notice(format!("{key} is left out: {failure}"));
+                return None;
+            }
+        };
+        let state = Progress::begin(workers, found, test, sampling);
+        Some(Self { found, started_unix_ms, state, cpu_ns: None, cpu_before_ns })
+    }
+
+    /// A target whose samples are starts of processes of their own.
+    pub(super) fn of_cold_starts(
+        found: &'a Found,
+        started_unix_ms: i64,
+        state: Result<Progress, Failure>,
+    ) -> Self {
+        Self { found, started_unix_ms, state, cpu_ns: None, cpu_before_ns: None }
+    }
+
+    pub(super) fn has_samples(&self) -> bool {
+        self.state.as_ref().is_ok_and(|progress| !progress.samples.is_empty())
+    }
+
+    /// Does something with the running session; a failure ends the subject unless the user wants to stop.
+    pub(super) fn with_session(
+        &mut self,
+        workers: &mut Workers<'_>,
+        setting: &Setting<'_>,
+        work: impl FnOnce(&mut Progress, &mut WorkerSession<'_>) -> Result<(), Failure>,
+    ) {
+        let Ok(progress) = &mut self.state else { return };
+        let deadline = setting.sampling.deadline;
+        let result = workers.get(self.found, deadline).and_then(|worker| {
+            let mut session = worker.resume(progress.create_ns, progress.placement.clone(), deadline);
+            work(progress, &mut session)
+        });
+        if let Err(failure) = result
+            && !setting.surroundings.is_cancelled()
+        {
+            self.state = Err(failure);
+        }
+    }
+
+    /// Copies the last outputs, asks the worker what it used, and frees the session's memory.
+    ///
+    /// A worker that is in no known state is ended instead.
+    pub(super) fn end(&mut self, workers: &mut Workers<'_>, setting: &Setting<'_>) {
+        self.with_session(workers, setting, |progress, session| {
+            progress.outputs.last = session.outputs()?.into_iter().map(|output| output.tensor).collect();
+            Ok(())
+        });
+        let deadline = setting.sampling.deadline;
+        let healthy = match &self.state {
+            Ok(_) => !setting.surroundings.is_cancelled(),
+            Err(failure) => matches!(failure.kind, FailureKind::Refused | FailureKind::FellBack),
+        };
+        let closed = healthy
+            && workers
+                .get(self.found, deadline)
+                .and_then(|worker| {
+                    let used = worker.usage(deadline)?.cpu_time_ns;
+                    self.cpu_ns =
+                        used.available().zip(self.cpu_before_ns).map(|(now, then)| now.saturating_sub(then));
+                    worker.close_session(deadline)
+                })
+                .is_ok();
+        if !closed {
+            workers.drop_worker(&self.found.target.key);
+        }
+    }
+}
+
+impl Progress {
+    /// Makes the session, runs it once, checks its placement and warms it up.
+    fn begin(
+        workers: &mut Workers<'_>,
+        found: &Found,
+        test: &CaseToMeasure<'_>,
+        sampling: &Sampling,
+    ) -> Result<Self, Failure> {
+        let worker = workers.get(found, sampling.deadline)?;
+        let resident_before = worker.usage(sampling.deadline)?.resident_bytes;
+        let (base, settings) = found.base();
+        let compile_cache = settings.compile_cache.then(|| compile_cache(test, found));
+        let model = remote_model(test, settings.threads, compile_cache.as_deref());
+        let mut session = worker.create_session(&base, &model, sampling.deadline)?;
+        let (create_ns, placement) = (session.create_ns, session.placement.clone());
+        check_placement(&found.engine, &placement)?;
+        session.set_inputs(test.values.to_vec())?;
+        let first_run_ns = session.run()?;
+        let first = session.outputs()?.into_iter().map(|output| output.tensor).collect();
+        let warm_up = session.warm_up(sampling.warmup_calls, sampling.warmup_time)?;
+        let usage = worker.usage(sampling.deadline)?;
+        let least = match found.target.chip_kind {
+            ChipKind::Cpu => Duration::from_millis(1),
+            ChipKind::Gpu | ChipKind::Npu => Duration::from_millis(5),
+        };
+        let calls_per_sample = match sampling.fixed_iterations {
+            Some(_) => 1,
+            None => calls_per_sample(warm_up.fastest_ns, least),
+        };
+        Ok(Self {
+            create_ns,
+            first_run_ns,
+            placement,
+            outputs: SessionOutputs { first, last: Vec::new() },
+            warmup_calls: warm_up.calls,
+            calls_per_sample,
+            samples: Vec::new(),
+            busy: Vec::new(),
+            busy_cores: Reading::unavailable("no sample was taken"),
+            session_bytes: grown(&resident_before, &usage.resident_bytes),
+            peak_resident_bytes: usage.peak_resident_bytes,
+            device_bytes: usage.device_bytes,
+            sampled_ns: 0,
+        })
+    }
+
+    pub(super) fn is_precise(&self, precision: f64) -> bool {
+        let times: Vec<f64> = self.samples.iter().map(Sample::per_call_ns).collect();
+        let (Some(median), Some(interval)) =
+            (statistics::median(&times), statistics::median_interval(&times, 0.95))
+        else {
+            return false;
+        };
+        interval.relative_half_width(median) <= precision
+    }
+
+    pub(super) fn into_measurement(self, outputs: OutputCheck) -> Measurement {
+        Measurement {
+            session_create_ns: self.create_ns,
+            first_run_ns: self.first_run_ns,
+            warmup_calls: self.warmup_calls,
+            samples: self.samples,
+            busy_cores: self.busy_cores,
+            peak_resident_bytes: self.peak_resident_bytes,
+            session_bytes: self.session_bytes,
+            device_bytes: self.device_bytes,
+            placement: self.placement,
+            outputs,
+        }
+    }
+}
+
+/// The model as a worker is to load it.
+pub(super) fn remote_model<'a>(
+    test: &CaseToMeasure<'a>,
+    threads: Option<u32>,
+    compile_cache: Option<&'a std::path::Path>,
+) -> RemoteModel<'a> {
+    RemoteModel {
+        path: test.path,
+        inputs: test.inputs,
+        outputs: test.outputs,
+        bindings: &test.case.bindings,
+        threads,
+        compile_cache,
+    }
+}
+
+/// The folder in which the target keeps what its provider compiled.
+pub(super) fn compile_cache(test: &CaseToMeasure<'_>, found: &Found) -> std::path::PathBuf {
+    // A target's key holds characters that are none of a file name's.
+    let name: String = found
+        .target
+        .key
+        .as_str()
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '=') { c } else { '_' })
+        .collect();
+    test.compile_cache.join(name).join(test.case.id.to_string())
+}
+
+/// By how much resident memory grew.
+pub(super) fn grown(before: &Reading<u64>, after: &Reading<u64>) -> Reading<u64> {
+    match (before, after) {
+        (Reading::Available(before), Reading::Available(after)) => {
+            Reading::Available(after.saturating_sub(*before))
+        }
+        (Reading::Unavailable(reason), _) | (_, Reading::Unavailable(reason)) => {
+            Reading::Unavailable(reason.clone())
+        }
+    }
+}
+
+/// Refuses a session whose nodes ran elsewhere, or of which that cannot be told.
+///
+/// # Errors
+/// [`FailureKind::FellBack`] with what is known of the placement.
+pub fn check_placement(engine: &EngineSpec, placement: &Reading<Placement>) -> Result<(), Failure> {
+    match placement {
+        Reading::Available(placement) if placement.is_full_fallback() => {
+            Err(Failure::new(FailureKind::FellBack, placement.to_string()))
+        }
+        Reading::Unavailable(reason) if *engine != EngineSpec::Rten => {
+            let detail = format!("where its nodes run cannot be proven: {reason}");
+            Err(Failure::new(FailureKind::FellBack, detail))
+        }
+        Reading::Available(_) | Reading::Unavailable(_) => Ok(()),
+    }
+}

@@ -1,0 +1,139 @@
+//! The running machine around a measurement: clocks, sensors, the file cache, the user's wish to stop.
+//!
+//! Invariant: what a sensor does not tell stands in the conditions with its reason.
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use siliconroute_core::{Reading, TargetKey};
+use siliconroute_hardware::Conditions;
+
+use crate::campaign::{Circumstances, Surroundings};
+use crate::router::Router;
+
+/// Longest sleep between two looks at whether the user wants to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// The machine that the router runs on.
+pub(crate) struct Machinery<'r> {
+    router: &'r Router,
+    begin: Instant,
+    notices: RefCell<Vec<String>>,
+}
+
+/// A trial's conditions as they are stored.
+#[derive(Debug, Serialize)]
+struct StoredConditions<'a> {
+    schema: &'static str,
+    before: &'a Conditions,
+    after: &'a Conditions,
+    /// Cores that other programs kept busy while the case was measured.
+    other_busy_cores: Reading<f64>,
+    /// Share of the processor's time that other machines of the same host took.
+    steal_fraction: Reading<f64>,
+    /// The targets that took turns.
+    side_by_side: &'a [TargetKey],
+    interrupted: bool,
+    program: Program,
+    sampling: SamplingRecord,
+}
+
+#[derive(Debug, Serialize)]
+struct Program {
+    version: &'static str,
+    commit: Option<&'static str>,
+}
+
+/// The settings of the measurement, times in seconds.
+#[derive(Debug, Serialize)]
+struct SamplingRecord {
+    warmup_calls: u64,
+    warmup_s: f64,
+    min_samples: u32,
+    rounds: u32,
+    precision: f64,
+    budget_s: f64,
+    fixed_iterations: Option<u32>,
+    cool_down_s: f64,
+    repetitions: u32,
+}
+
+impl<'r> Machinery<'r> {
+    pub(crate) fn new(router: &'r Router, begin: Instant) -> Self {
+        Self { router, begin, notices: RefCell::default() }
+    }
+
+    pub(crate) fn note(&self, text: String) {
+        self.notices.borrow_mut().push(text);
+    }
+
+    pub(crate) fn take_notices(&self) -> Vec<String> {
+        self.notices.take()
+    }
+}
+
+impl Surroundings for Machinery<'_> {
+    fn unix_ms(&self) -> i64 {
+        (self.router.clock)()
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.begin.elapsed()
+    }
+
+    fn rest(&self, time: Duration) {
+        let until = Instant::now() + time;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.is_cancelled() {
+                return;
+            }
+            std::thread::sleep(left.min(LOOK_EVERY));
+        }
+    }
+
+    fn conditions(&self) -> Conditions {
+        siliconroute_hardware::detect_conditions()
+    }
+
+    fn describe(&self, circumstances: &Circumstances<'_>) -> String {
+        let Circumstances { before, after, own_cpu_ns, side_by_side, sampling, interrupted } = circumstances;
+        let stored = StoredConditions {
+            schema: "siliconroute.conditions/2",
+            before,
+            after,
+            other_busy_cores: Reading::unavailable(format!("{own_cpu_ns:?}")),
+            steal_fraction: Reading::unavailable("x"),
+            side_by_side,
+            interrupted: *interrupted,
+            program: Program { version: crate::VERSION, commit: crate::COMMIT },
+            sampling: SamplingRecord {
+                warmup_calls: sampling.warmup_calls,
+                warmup_s: sampling.warmup_time.as_secs_f64(),
+                min_samples: sampling.min_samples,
+                rounds: sampling.rounds,
+                precision: sampling.precision,
+                budget_s: sampling.budget.as_secs_f64(),
+                fixed_iterations: sampling.fixed_iterations,
+                cool_down_s: sampling.cool_down.as_secs_f64(),
+                repetitions: sampling.repetitions,
+            },
+        };
+        serde_json::to_string(&stored).expect("conditions have only text keys")
+    }
+
+    fn drop_from_file_cache(&self, files: &[&Path]) -> Result<(), String> {
+        let _ = files;
+        Err("this version cannot".to_owned())
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.router.is_cancelled()
+    }
+
+    fn notice(&self, text: String) {
+        self.note(text);
+    }
+}
