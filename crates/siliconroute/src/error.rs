@@ -195,7 +195,9 @@ impl Error {
             Self::Unfit(_) | Self::UnavailableTarget { .. } | Self::NoTarget { .. } | Self::Offline(_) => {
                 ErrorKind::NothingSuitable
             }
-            Self::Install(error) if matches!(**error, packages::InstallError::Cancelled { .. }) => {
+            Self::Install(error) if error.is_cancelled() => ErrorKind::Interrupted,
+            Self::Remove(error) if error.is_cancelled() => ErrorKind::Interrupted,
+            Self::Verify(error) if matches!(**error, packages::VerifyError::Cancelled) => {
                 ErrorKind::Interrupted
             }
             Self::Interrupted => ErrorKind::Interrupted,

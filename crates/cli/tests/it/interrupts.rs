@@ -125,6 +125,22 @@ fn a_second_program_waits_until_the_first_has_measured() {
 }
 
 #[test]
+fn an_interrupted_removal_says_that_it_was_one() {
+    let sandbox = Sandbox::new();
+    let folder = sandbox.home().join("packages");
+    std::fs::create_dir_all(folder.join("openvino-0.1")).unwrap();
+    let lock = std::fs::File::create(folder.join(".lock")).unwrap();
+    lock.lock().unwrap();
+    let mut waiting = Running::start(&sandbox, &["packages", "remove", "openvino"]);
+    waiting.wait_for("another program is installing");
+    waiting.signal("INT");
+    let (status, _, messages) = waiting.end();
+    assert_eq!(status.code(), Some(130), "{messages}");
+    assert_eq!(messages.matches("another program is installing").count(), 1, "{messages}");
+    assert!(folder.join("openvino-0.1").exists());
+}
+
+#[test]
 fn several_programs_share_a_new_home() {
     let sandbox = Sandbox::new();
     let arguments = ["bench", "-m", MODEL, "--json", "--iterations", "3"];

