@@ -3,7 +3,8 @@
 //! Invariant: nothing is unpacked whose bytes differ from the pins of the package table, and a package's
 //! folder appears whole or not at all.
 //!
-//! Reading order: `pin`, `table`, `fit`, `progress`, `fetch`, `unpack`, `lock`, `record`, `install`, `verify`.
+//! Reading order: `pin`, `table`, `fit`, `progress`, `fetch`, `unpack`, `lock`, `record`, `install`, `seal`,
+//! `verify`.
 
 mod fetch;
 mod fit;
@@ -12,6 +13,7 @@ mod lock;
 mod pin;
 mod progress;
 mod record;
+mod seal;
 mod table;
 mod unpack;
 mod verify;
@@ -24,7 +26,7 @@ mod wheel_fixture;
 pub use fetch::{CheckError, FetchError, Fetcher, PipFetcher, check_wheel, fetch_wheel};
 pub use fit::{MachineFacts, Platform, Unfit, fits};
 pub use install::{InstallError, RemoveError, Source, install, remove};
-pub use lock::LockError;
+pub use lock::{LockError, remove_leftovers};
 pub use pin::{InvalidPin, MemberPin, Sha256Digest, WheelPin, WheelTags};
 pub use progress::{Progress, Silent, Step};
 pub use record::{Installed, InstalledFrom, RecordError, list_installed};
@@ -33,4 +35,4 @@ pub use table::{
     Wheel,
 };
 pub use unpack::{UnpackError, unpack_members};
-pub use verify::{MemberState, VerifyError, VerifyReport, verify};
+pub use verify::{MemberState, Verification, VerifyError, VerifyReport, verify, verify_changes};

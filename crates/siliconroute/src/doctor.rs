@@ -3,9 +3,10 @@
 use serde::Serialize;
 use siliconroute_engine::packages::{Table, fits};
 
-use crate::error::Error;
+use crate::engine_packages::reinstall;
+use crate::error::{Error, ErrorKind};
 use crate::event::Listener;
-use crate::machine::{describe_error, installed_packages};
+use crate::machine::{PackageFault, describe_error, installed_packages};
 use crate::router::Router;
 
 /// How a check came out.
@@ -47,7 +48,7 @@ impl Router {
     /// Checks home, store, packages, targets and knowledge.
     ///
     /// # Errors
-    /// When the targets cannot be looked for.
+    /// When the targets cannot be looked for, or the user stops.
     pub fn diagnose(&self, listener: &mut dyn Listener) -> Result<Vec<Check>, Error> {
         let mut checks = vec![Check::good("home", self.home.root().display().to_string())];
         checks.push(match self.store.check() {
@@ -60,7 +61,7 @@ impl Router {
             ),
             Err(error) => Check::bad(Health::Broken, "store", describe_error(&error), error.hint()),
         });
-        self.diagnose_packages(&mut checks, listener);
+        self.diagnose_packages(&mut checks, listener)?;
         let targets = self.targets(listener)?;
         for found in &targets.discovery.found {
             checks.push(match &found.unavailable {
@@ -88,31 +89,37 @@ impl Router {
         Ok(checks)
     }
 
-    fn diagnose_packages(&self, checks: &mut Vec<Check>, listener: &mut dyn Listener) {
+    fn diagnose_packages(&self, checks: &mut Vec<Check>, listener: &mut dyn Listener) -> Result<(), Error> {
         let (installed, faults) = installed_packages(&self.home.packages());
         for fault in faults {
-            checks.push(Check::bad(
-                Health::Broken,
-                "packages",
-                fault,
-                "run `siliconroute packages install` for it again",
-            ));
+            // A damaged one is found by the verification as well.
+            if let PackageFault::Unfit(finding) = fault {
+                let advice = "run `siliconroute packages install` for both";
+                checks.push(Check::bad(Health::Broken, "packages", finding, advice));
+            }
         }
         match self.verify_packages(&[], listener) {
-            Ok(verified) => checks.extend(verified.into_iter().map(|package| {
-                let subject = format!("package {} {}", package.name, package.version);
-                if package.intact {
-                    Check::good(subject, "every file has its pinned hash")
-                } else {
-                    let advice = "remove the package and install it again";
-                    Check::bad(Health::Broken, subject, package.faults.join("; "), advice)
-                }
-            })),
+            Ok(verified) => {
+                checks.extend(verified.packages.into_iter().map(|package| {
+                    let subject = format!("package {} {}", package.name, package.version);
+                    if package.intact {
+                        Check::good(subject, "every file has its pinned hash")
+                    } else {
+                        let advice = reinstall(&package.name);
+                        Check::bad(Health::Broken, subject, package.faults.join("; "), &advice)
+                    }
+                }));
+                checks.extend(verified.strays.into_iter().map(|stray| {
+                    let finding = format!("`{}` is no package and is not used", stray.display());
+                    Check::bad(Health::Advice, "packages folder", finding, "remove it")
+                }));
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
             Err(error) => checks.push(Check::bad(
                 Health::Broken,
                 "packages",
                 describe_error(&error),
-                "remove the package and install it again",
+                "see that the packages folder can be read",
             )),
         }
         let facts = self.machine.package_facts();
@@ -127,5 +134,6 @@ impl Router {
                 ));
             }
         }
+        Ok(())
     }
 }

@@ -1,10 +1,10 @@
 //! Engine packages of this machine: what fits, what is installed, and changing that.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use siliconroute_engine::packages::{
-    self, Installed, MemberState, Package, PackageKind, Source, Step, Table, fits,
+    self, Installed, MemberState, Package, PackageKind, Source, Step, Table, VerifyReport, fits,
 };
 
 use crate::error::{Error, ErrorKind};
@@ -59,6 +59,32 @@ pub struct VerifiedPackage {
     pub faults: Vec<String>,
 }
 
+impl From<VerifyReport> for VerifiedPackage {
+    fn from(report: VerifyReport) -> Self {
+        Self {
+            intact: report.is_intact(),
+            files: report.members.len(),
+            faults: report
+                .members
+                .iter()
+                .filter(|(_, state)| *state != MemberState::Intact)
+                .map(|(path, state)| format!("{path}: {state}"))
+                .collect(),
+            name: report.name,
+            version: report.version,
+        }
+    }
+}
+
+/// What comparing packages with their pins found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Verified {
+    /// Each package.
+    pub packages: Vec<VerifiedPackage>,
+    /// What lies among them and is no package; it is not used.
+    pub strays: Vec<PathBuf>,
+}
+
 impl Router {
     /// All packages of the table, as they stand on this machine.
     pub fn package_states(&self) -> Vec<PackageState> {
@@ -106,15 +132,24 @@ impl Router {
             }
             PackageSource::Fetch => Source::Fetch(self.fetcher.as_ref()),
         };
-        let (installed, _) = installed_packages(&self.home.packages());
-        if is_installed(&installed, package) && self.verify_package(name, listener)?.iter().any(|v| !v.intact)
-        {
+        if self.is_changed(name, listener)? {
             listener.event(Event::Notice(format!("{name} was changed since it was installed; replacing it")));
             self.remove_package(name, listener)?;
         }
         let now = u64::try_from((self.clock)() / 1000).unwrap_or(0);
         let mut progress = Forward { listener, router: self };
         Ok(packages::install(&self.home.packages(), package, wheel, source, now, &mut progress)?)
+    }
+
+    /// Whether some installed version of a package is not what its pins say.
+    fn is_changed(&self, name: &str, listener: &mut dyn Listener) -> Result<bool, Error> {
+        match self.verify(Some(name), listener) {
+            Ok(verified) => Ok(verified.packages.iter().any(|package| !package.intact)),
+            Err(Error::Verify(error)) if matches!(*error, packages::VerifyError::NotInstalled { .. }) => {
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Removes all installed versions of a package.
@@ -130,48 +165,56 @@ impl Router {
 
     /// Compares the installed packages called `names`, all when there is none, with their pinned hashes.
     ///
+    /// A damaged package or a stray is part of the answer and hides no other.
+    ///
     /// # Errors
-    /// When a package is unknown, not installed or cannot be read.
-    pub fn verify_packages(
-        &self,
-        names: &[String],
-        listener: &mut dyn Listener,
-    ) -> Result<Vec<VerifiedPackage>, Error> {
+    /// When a package is unknown or not installed, the folder cannot be read, or the user stops.
+    pub fn verify_packages(&self, names: &[String], listener: &mut dyn Listener) -> Result<Verified, Error> {
         names.iter().try_for_each(|name| find_package(name).map(drop))?;
-        let names = if names.is_empty() {
-            let (installed, _) = installed_packages(&self.home.packages());
-            installed.into_iter().map(|package| package.name).collect()
-        } else {
-            names.to_vec()
-        };
-        let mut verified = Vec::new();
-        for name in names {
-            verified.extend(self.verify_package(&name, listener)?);
+        packages::remove_leftovers(&self.home.packages());
+        if names.is_empty() {
+            return self.verify(None, listener);
         }
-        Ok(verified)
+        let mut all = Verified { packages: Vec::new(), strays: Vec::new() };
+        for name in names {
+            let verified = self.verify(Some(name), listener)?;
+            all.packages.extend(verified.packages);
+            all.strays.extend(verified.strays);
+        }
+        Ok(all)
     }
 
-    /// Compares all installed versions of one package with the table's pins, or with those of its record.
-    pub(crate) fn verify_package(
-        &self,
-        name: &str,
-        listener: &mut dyn Listener,
-    ) -> Result<Vec<VerifiedPackage>, Error> {
+    /// Compares all installed versions of one package, or of all, with the table's pins, or with those of
+    /// their records.
+    fn verify(&self, name: Option<&str>, listener: &mut dyn Listener) -> Result<Verified, Error> {
         let mut progress = Forward { listener, router: self };
-        let reports = packages::verify(&self.home.packages(), Table::embedded(), name, &mut progress)?;
-        let verified = reports.into_iter().map(|report| VerifiedPackage {
-            intact: report.is_intact(),
-            files: report.members.len(),
-            faults: report
-                .members
-                .iter()
-                .filter(|(_, state)| *state != MemberState::Intact)
-                .map(|(path, state)| format!("{path}: {state}"))
-                .collect(),
-            name: report.name,
-            version: report.version,
-        });
-        Ok(verified.collect())
+        let found = packages::verify(&self.home.packages(), Table::embedded(), name, &mut progress)?;
+        let packages = found.reports.into_iter().map(VerifiedPackage::from).collect();
+        Ok(Verified { packages, strays: found.strays })
+    }
+
+    /// The packages that are what their pins say; others become a notice.
+    ///
+    /// Only files that changed since they were last compared are read.
+    ///
+    /// # Errors
+    /// When the user stops.
+    pub(crate) fn intact_packages(
+        &self,
+        packages: Vec<Installed>,
+        listener: &mut dyn Listener,
+    ) -> Result<Vec<Installed>, Error> {
+        let mut intact = Vec::new();
+        for package in packages {
+            let mut progress = Forward { listener, router: self };
+            let report = packages::verify_changes(&package.dir, Table::embedded(), &mut progress)?;
+            if report.is_intact() {
+                intact.push(package);
+            } else {
+                listener.event(Event::Notice(changed(&report.into())));
+            }
+        }
+        Ok(intact)
     }
 
     /// Installs the packages that fit this machine and are not there yet; what fails becomes a notice.
@@ -179,6 +222,7 @@ impl Router {
     /// # Errors
     /// When the user stops.
     pub fn install_recommended(&self, listener: &mut dyn Listener) -> Result<(), Error> {
+        packages::remove_leftovers(&self.home.packages());
         let (installed, _) = installed_packages(&self.home.packages());
         let facts = self.machine.package_facts();
         let missing: Vec<&Package> = Table::embedded()
@@ -222,6 +266,21 @@ impl Router {
 pub(crate) fn error_with_hint(error: &Error) -> String {
     let hint = error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
     format!("{}{hint}", describe_error(error))
+}
+
+/// What is wrong with a package, and what to do about it, in one line.
+pub(crate) fn changed(package: &VerifiedPackage) -> String {
+    let faults = package.faults.join("; ");
+    let advice = reinstall(&package.name);
+    format!(
+        "the package {} {} was changed and is not used: {faults} ({advice})",
+        package.name, package.version
+    )
+}
+
+/// What repairs a damaged package.
+pub(crate) fn reinstall(name: &str) -> String {
+    format!("run `siliconroute packages install {name}`")
 }
 
 fn find_package(name: &str) -> Result<&'static Package, Error> {

@@ -4,8 +4,9 @@
 //! application that embeds it can do too.
 //!
 //! Reading order: [`router`] (what is opened), [`settings`], [`home`], [`machine`], [`discovery`]
-//! (targets), [`engine_packages`], [`models`] with [`catalogue`], [`inputs`] and [`array_file`], [`plan`],
-//! [`campaign`] and [`measure`] (trials), [`learn`] (knowledge), [`run`], [`evaluation`] and [`up`].
+//! (targets), [`engine_packages`], `verified` (what may be loaded), [`models`] with [`catalogue`], [`inputs`] and
+//! [`array_file`], [`plan`], [`campaign`] and [`measure`] (trials) with `surroundings`, [`learn`] (knowledge),
+//! [`run`], [`evaluation`] and [`up`].
 
 pub mod array_file;
 pub mod campaign;
@@ -28,6 +29,7 @@ pub mod run;
 pub mod settings;
 mod surroundings;
 pub mod up;
+mod verified;
 pub mod worker;
 
 pub use error::{Error, ErrorKind};

@@ -10,7 +10,8 @@ use sha2::{Digest, Sha256};
 use siliconroute_core::{ChipKind, Reading};
 use siliconroute_engine::onnxruntime::{CpuFeatures, Plugin};
 use siliconroute_engine::packages::{
-    Coverage, Installed, LibraryVersion, MachineFacts, Package, PackageKind, Platform, Table, list_installed,
+    Coverage, Installed, LibraryVersion, MachineFacts, Package, PackageKind, Platform, RecordError, Table,
+    list_installed,
 };
 use siliconroute_engine::rten::RTEN_VERSION;
 use siliconroute_engine::worker::wire::EngineSpec;
@@ -189,29 +190,48 @@ fn plugin_of(package: &Installed, runtime: &Installed) -> Option<Plugin> {
 }
 
 /// The usable installed packages, and what is wrong with the others.
-pub fn installed_packages(root: &Path) -> (Vec<Installed>, Vec<String>) {
+///
+/// What lies in the packages folder and is no package is passed over here; verification names it.
+pub fn installed_packages(root: &Path) -> (Vec<Installed>, Vec<PackageFault>) {
     let mut usable = Vec::new();
     let mut faults = Vec::new();
-    for package in list_installed(root) {
+    let table = Table::embedded();
+    for package in list_installed(root, table) {
         match package {
             Ok(package) => usable.push(package),
-            Err(fault) => faults.push(describe_error(&fault)),
+            Err(RecordError::Stray { .. }) => {}
+            Err(fault) => faults.push(PackageFault::Damaged(describe_error(&fault))),
         }
     }
-    let table = Table::embedded();
     keep_one_version(&mut usable, table);
     let runtime =
         usable.iter().find(|package| package.name == MAIN_RUNTIME).map(|package| package.version.clone());
     if let Some(version) = runtime.as_deref().and_then(LibraryVersion::parse) {
         usable.retain(|package| match table.get(&package.name).map(|entry| fits_runtime(entry, version)) {
             Some(Some(fault)) => {
-                faults.push(fault);
+                faults.push(PackageFault::Unfit(fault));
                 false
             }
             _ => true,
         });
     }
     (usable, faults)
+}
+
+/// Why an installed package is left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PackageFault {
+    /// Its record or files are not what they should be; verification reports it too.
+    Damaged(String),
+    /// It does not go with the other packages.
+    Unfit(String),
+}
+
+impl std::fmt::Display for PackageFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (Self::Damaged(text) | Self::Unfit(text)) = self;
+        f.write_str(text)
+    }
 }
 
 /// Of several installed versions of a package, keeps the table's one, else the newest.

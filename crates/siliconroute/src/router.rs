@@ -23,6 +23,7 @@ use crate::home::{Home, MeasuringLock};
 use crate::machine::{Machine, describe_error, installed_packages};
 use crate::models::Models;
 use crate::settings::Settings;
+use crate::verified::VerifiedLauncher;
 
 /// The argument by which this program is told to be a worker.
 pub const WORKER_ARGUMENT: &str = "worker";
@@ -159,6 +160,11 @@ impl Router {
             Some(launcher) => launcher,
             None => Arc::new(process_launcher(&options.settings, &machine, &options.cancelled)?),
         };
+        let launcher = Arc::new(VerifiedLauncher {
+            launcher,
+            root: home.packages(),
+            cancelled: Arc::clone(&options.cancelled),
+        });
         let search_path = std::env::var_os("PATH").unwrap_or_default();
         let fetcher = options.fetcher.unwrap_or_else(|| Arc::new(PipFetcher::new(&search_path)));
         Ok(Self {
@@ -250,16 +256,15 @@ impl Router {
     /// Finds the targets of this machine, from the store if nothing has changed since they were proven.
     ///
     /// # Errors
-    /// When the store fails or the probe cannot be written.
+    /// When the store fails, the probe cannot be written, or the user stops.
     pub fn targets(&self, listener: &mut dyn Listener) -> Result<Targets, Error> {
         let (packages, faults) = installed_packages(&self.home.packages());
         for fault in faults {
             listener.event(Event::Notice(format!("a package is left out: {fault}")));
         }
+        let packages = self.intact_packages(packages, listener)?;
         let fingerprint = self.machine.fingerprint(&packages, self.settings.software_adapters);
-        let stored = self.store.load_discovery(&fingerprint)?;
-        let known: Option<Discovery> = stored.and_then(|stored| serde_json::from_str(&stored.document).ok());
-        let discovery = match known {
+        let discovery = match self.known_discovery(&fingerprint)? {
             Some(discovery) => discovery,
             None => self.discover(&packages, &fingerprint, listener)?,
         };
@@ -275,6 +280,11 @@ impl Router {
         Ok(Targets { discovery, rows, fingerprint, suspects: BTreeMap::new() })
     }
 
+    fn known_discovery(&self, fingerprint: &str) -> Result<Option<Discovery>, Error> {
+        let stored = self.store.load_discovery(fingerprint)?;
+        Ok(stored.and_then(|stored| serde_json::from_str(&stored.document).ok()))
+    }
+
     fn discover(
         &self,
         packages: &[Installed],
@@ -283,7 +293,7 @@ impl Router {
     ) -> Result<Discovery, Error> {
         let probe = self.home.cache().join("precision-probe.onnx");
         write_if_changed(&probe, &siliconroute_onnx::precision_probe_model())?;
-        let engines = self.machine.engines(&self.intact_packages(packages, listener)?);
+        let engines = self.machine.engines(packages);
         listener.event(Event::Begin { stage: Stage::Targets, steps: Some(engines.len() as u64) });
         let mut first = true;
         let deadline = self.worker_deadline();
@@ -323,28 +333,6 @@ impl Router {
         if let Some(driver) = chip.and_then(|chip| chip.driver.as_ref()) {
             found.target.provider_version = format!("{}, driver {driver}", found.target.provider_version);
         }
-    }
-
-    /// The packages whose every file has its pinned hash; others become a notice.
-    fn intact_packages(
-        &self,
-        packages: &[Installed],
-        listener: &mut dyn Listener,
-    ) -> Result<Vec<Installed>, Error> {
-        let mut intact = Vec::new();
-        for package in packages {
-            let reports = self.verify_package(&package.name, listener)?;
-            match reports.iter().find(|report| report.version == package.version && !report.intact) {
-                None => intact.push(package.clone()),
-                Some(report) => {
-                    let faults = report.faults.join("; ");
-                    let advice = "remove and install it again";
-                    let text = format!("the package {} is not used: {faults} ({advice})", package.name);
-                    listener.event(Event::Notice(text));
-                }
-            }
-        }
-        Ok(intact)
     }
 
     /// Records a target with its chip, which may be one that only the engine knows of.

@@ -23,6 +23,7 @@ use crate::error::Error;
 use crate::learn::Learned;
 use crate::models::KnownModel;
 use crate::router::{NO_TELEMETRY, Router, Targets};
+use crate::verified::check_engine;
 
 /// The target whose refusal of an inference is final.
 const REFERENCE: &str = "cpu/ort";
@@ -165,6 +166,7 @@ impl Router {
             }
         };
         if in_process {
+            check_engine(&self.home.packages(), &found.engine, &self.cancelled)?;
             let refused =
                 |error: &dyn std::error::Error| Failure::new(FailureKind::Refused, error.to_string());
             let engine = load_engine(&found.engine).map_err(|error| refused(&error))?;

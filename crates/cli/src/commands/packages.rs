@@ -90,17 +90,24 @@ fn remove(session: &Session<'_>, names: &[String]) -> Result<ExitCode, Error> {
 }
 
 fn verify(session: &Session<'_>, names: &[String]) -> Result<ExitCode, Error> {
-    let reports = session.router.verify_packages(names, &mut session.progress())?;
-    let intact = reports.iter().all(|report| report.intact);
+    let verified = session.router.verify_packages(names, &mut session.progress())?;
+    let intact = verified.packages.iter().all(|package| package.intact);
     if session.output.json {
-        session.output.document(&json!({"schema": "siliconroute.packages/1", "verified": reports}));
+        session.output.document(&json!({
+            "schema": "siliconroute.packages/1",
+            "verified": verified.packages,
+            "strays": verified.strays,
+        }));
     } else {
         let mut listed = table(&["package", "version", "files", "state"]);
-        for report in &reports {
-            let state = if report.intact { "intact".to_owned() } else { report.faults.join("; ") };
-            listed.add_row([&report.name, &report.version, &report.files.to_string(), &state]);
+        for package in &verified.packages {
+            let state = if package.intact { "intact".to_owned() } else { package.faults.join("; ") };
+            listed.add_row([&package.name, &package.version, &package.files.to_string(), &state]);
         }
         session.output.line(listed);
+        for stray in &verified.strays {
+            session.output.line(format!("`{}` is no package and is not used; remove it", stray.display()));
+        }
     }
     Ok(if intact { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

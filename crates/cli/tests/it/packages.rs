@@ -112,6 +112,17 @@ fn refuses_a_wheel_with_other_content() {
 }
 
 #[test]
+fn what_is_no_package_is_named_and_fails_nothing() {
+    let sandbox = Sandbox::new();
+    sandbox.write("home/packages/stray.txt", "");
+    let stray = sandbox.home().join("packages").join("stray.txt");
+    let verified = sandbox.document("siliconroute.packages/1", &["packages", "verify"]);
+    assert_eq!(verified["strays"], serde_json::json!([stray]));
+    let told = sandbox.succeed(&["packages", "verify"]);
+    assert!(told.out.contains("stray.txt` is no package and is not used; remove it"), "{}", told.out);
+}
+
+#[test]
 fn a_wheel_belongs_to_one_package() {
     let sandbox = Sandbox::new();
     for names in [&[][..], &["onnxruntime", "openvino"]] {

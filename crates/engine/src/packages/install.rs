@@ -12,9 +12,9 @@ use super::lock::{FolderLock, LockError, TEMPORARY, TRASH};
 use super::pin::{MAX_FILE_BYTES, Sha256Digest};
 use super::progress::{Progress, Step};
 use super::record::{
-    Installed, InstalledFrom, RECORD_FILE, Record, RecordError, folder_name, load_installed, package_folders,
-    package_of,
+    Installed, InstalledFrom, RECORD_FILE, Record, RecordError, folder_name, folders_of, load_installed,
 };
+use super::seal::break_seal;
 use super::table::{Package, Wheel};
 use super::unpack::{UnpackError, is_disk_full, sync_folder, unpack_members};
 
@@ -342,9 +342,8 @@ impl RemoveError {
 /// [`RemoveError`]; a folder is either whole or gone.
 pub fn remove(root: &Path, name: &str, progress: &mut dyn Progress) -> Result<Vec<PathBuf>, RemoveError> {
     let installed = || -> Result<Vec<PathBuf>, RemoveError> {
-        let folders =
-            package_folders(root).map_err(|source| RemoveError::List { name: name.to_owned(), source })?;
-        let of_package: Vec<_> = folders.into_iter().filter(|f| package_of(f) == Some(name)).collect();
+        let of_package =
+            folders_of(root, name).map_err(|source| RemoveError::List { name: name.to_owned(), source })?;
         if of_package.is_empty() {
             Err(RemoveError::NotInstalled { name: name.to_owned() })
         } else {
@@ -360,6 +359,7 @@ pub fn remove(root: &Path, name: &str, progress: &mut dyn Progress) -> Result<Ve
         let trash = move_to_trash(root, folder)
             .map_err(|source| RemoveError::InUse { path: folder.clone(), source: Box::new(source) })?;
         drop(trash);
+        break_seal(folder);
     }
     Ok(folders)
 }

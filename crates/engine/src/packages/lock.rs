@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::progress::{Progress, Step};
+use super::seal::remove_dead_seals;
 
 /// The file that is locked; it stays.
 const LOCK_FILE: &str = ".lock";
@@ -49,8 +50,7 @@ impl FolderLock {
         let failed = |path: &Path, source| LockError::Io { path: path.to_owned(), source };
         fs::create_dir_all(root).map_err(|source| failed(root, source))?;
         let path = root.join(LOCK_FILE);
-        let file = File::options().create(true).truncate(false).read(true).write(true).open(&path);
-        let file = file.map_err(|source| failed(&path, source))?;
+        let file = open_lock_file(&path).map_err(|source| failed(&path, source))?;
         let mut told = false;
         loop {
             match file.try_lock() {
@@ -67,24 +67,52 @@ impl FolderLock {
                 Err(TryLockError::Error(source)) => return Err(failed(&path, source)),
             }
         }
-        remove_leftovers(root);
+        remove_leftovers_locked(root);
         Ok(Self { _file: file })
     }
 }
 
-/// Removes what dead processes left; what cannot be removed now is tried again under the next lock.
-fn remove_leftovers(root: &Path) {
-    let Ok(entries) = fs::read_dir(root) else { return };
-    for entry in entries.flatten() {
+/// Removes what installations that were cut short have left below `root`, unless one is under way.
+pub fn remove_leftovers(root: &Path) {
+    if leftovers(root).is_empty() {
+        return;
+    }
+    let locked = open_lock_file(&root.join(LOCK_FILE)).and_then(|file| match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
+    });
+    match locked {
+        Ok(Some(_held)) => remove_leftovers_locked(root),
+        Ok(None) => {}
+        Err(error) => tracing::warn!(folder = %root.display(), %error, "cannot lock the packages folder"),
+    }
+}
+
+fn open_lock_file(path: &Path) -> io::Result<File> {
+    File::options().create(true).truncate(false).read(true).write(true).open(path)
+}
+
+/// What is being unpacked or deleted below `root`, by this process or one that died.
+fn leftovers(root: &Path) -> Vec<fs::DirEntry> {
+    let Ok(entries) = fs::read_dir(root) else { return Vec::new() };
+    let temporary = |entry: &fs::DirEntry| {
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        if !name.starts_with(TEMPORARY) && !name.starts_with(TRASH) {
-            continue;
-        }
-        let folder = entry.path();
-        match fs::remove_dir_all(&folder) {
-            Ok(()) => tracing::info!(folder = %folder.display(), "removed the leftovers of a dead process"),
-            Err(error) => tracing::warn!(folder = %folder.display(), %error, "cannot remove leftovers yet"),
+        name.starts_with(TEMPORARY) || name.starts_with(TRASH)
+    };
+    entries.flatten().filter(temporary).collect()
+}
+
+/// Removes what dead processes left; what cannot be removed now is tried again under the next lock.
+fn remove_leftovers_locked(root: &Path) {
+    for entry in leftovers(root) {
+        let path = entry.path();
+        let folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        match if folder { fs::remove_dir_all(&path) } else { fs::remove_file(&path) } {
+            Ok(()) => tracing::info!(path = %path.display(), "removed the leftovers of a dead process"),
+            Err(error) => tracing::warn!(path = %path.display(), %error, "cannot remove leftovers yet"),
         }
     }
+    remove_dead_seals(root);
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fit::Platform;
 use super::pin::{MemberPin, Sha256Digest};
-use super::table::{Package, PackageKind, Provider, Wheel, is_package_name};
+use super::table::{Package, PackageKind, Provider, Table, Wheel, is_package_name};
 
 /// The file name of a record.
 pub(super) const RECORD_FILE: &str = "package.json";
@@ -106,6 +106,27 @@ pub enum RecordError {
         /// The file's path in it.
         member: String,
     },
+    /// It is none of the packages that this program knows or has installed.
+    #[error("`{}` is no package ({reason}); remove it", path.display())]
+    Stray {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why it is none.
+        reason: String,
+    },
+}
+
+impl RecordError {
+    /// What is wrong, without where and what to do about it.
+    pub(super) fn reason(&self) -> String {
+        match self {
+            Self::Root { source, .. } | Self::Unreadable { source, .. } => source.to_string(),
+            Self::Damaged { what, .. } => what.clone(),
+            Self::Newer { found, .. } => format!("it has schema {found}, this program reads {SCHEMA}"),
+            Self::Incomplete { member, .. } => format!("`{member}` has not the recorded size"),
+            Self::Stray { reason, .. } => reason.clone(),
+        }
+    }
 }
 
 /// The contents of `package.json`.
@@ -214,6 +235,11 @@ pub(super) fn folder_name(name: &str, version: &str) -> String {
 /// Loads what is installed in `dir`, comparing sizes only.
 pub(super) fn load_installed(dir: &Path) -> Result<Installed, RecordError> {
     let record = Record::load(dir)?;
+    complete(dir, &record)?;
+    Ok(record.installed(dir))
+}
+
+fn complete(dir: &Path, record: &Record) -> Result<(), RecordError> {
     for member in &record.members {
         let complete = |path: &str| {
             fs::metadata(dir.join(path)).is_ok_and(|m| m.is_file() && m.len() == member.size_bytes)
@@ -222,42 +248,77 @@ pub(super) fn load_installed(dir: &Path) -> Result<Installed, RecordError> {
             return Err(RecordError::Incomplete { dir: dir.to_owned(), member: missing.to_owned() });
         }
     }
-    Ok(record.installed(dir))
+    Ok(())
 }
 
-/// The folders of packages below `root`, sorted; none where `root` does not exist.
-pub(super) fn package_folders(root: &Path) -> Result<Vec<PathBuf>, RecordError> {
+/// Loads the record of `entry`, something in the packages folder. One without a usable record is a stray
+/// unless it bears the very name of a package of the table, which is then damaged.
+pub(super) fn load_record(entry: &Path, table: &Table) -> Result<Record, RecordError> {
+    let stray = |reason: String| RecordError::Stray { path: entry.to_owned(), reason };
+    if !entry.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
+        return Err(stray("it is no folder".to_owned()));
+    }
+    let Some((name, version)) = name_and_version(entry) else {
+        return Err(stray("it is not named as one".to_owned()));
+    };
+    let known = table.get(name).is_some_and(|package| package.version == version);
+    Record::load(entry).map_err(|error| match error {
+        RecordError::Unreadable { .. } | RecordError::Damaged { .. } if !known => stray(error.reason()),
+        error => error,
+    })
+}
+
+/// Everything below `root` that is not hidden, sorted; nothing where `root` does not exist.
+pub(super) fn package_entries(root: &Path) -> Result<Vec<PathBuf>, RecordError> {
     let failed = |source| RecordError::Root { path: root.to_owned(), source };
     let entries = match fs::read_dir(root) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(failed(error)),
     };
-    let mut folders = Vec::new();
+    let mut found = Vec::new();
     for entry in entries {
         let entry = entry.map_err(failed)?;
-        let hidden = entry.file_name().to_string_lossy().starts_with('.');
-        if !hidden && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            folders.push(entry.path());
+        if !entry.file_name().to_string_lossy().starts_with('.') {
+            found.push(entry.path());
         }
     }
-    folders.sort();
+    found.sort();
+    Ok(found)
+}
+
+/// The folders below `root` that are named as the package `name`, sorted.
+pub(super) fn folders_of(root: &Path, name: &str) -> Result<Vec<PathBuf>, RecordError> {
+    let mut folders = package_entries(root)?;
+    folders.retain(|entry| {
+        package_of(entry) == Some(name) && entry.symlink_metadata().is_ok_and(|meta| meta.is_dir())
+    });
     Ok(folders)
 }
 
 /// The name of the package that a folder belongs to, by its own name.
 pub(super) fn package_of(folder: &Path) -> Option<&str> {
-    let (name, _) = folder.file_name()?.to_str()?.split_once('-')?;
-    is_package_name(name).then_some(name)
+    name_and_version(folder).map(|(name, _)| name)
+}
+
+/// The package's name and version that a folder is named by.
+pub(super) fn name_and_version(folder: &Path) -> Option<(&str, &str)> {
+    let parts = folder.file_name()?.to_str()?.split_once('-')?;
+    is_package_name(parts.0).then_some(parts)
 }
 
 /// Lists what is installed below `root`, by folder name. Reads each record and the sizes of its files, no
 /// more; [`verify`](super::verify()) compares every byte.
 ///
-/// A damaged package is an error of its own entry and does not hide the others.
-pub fn list_installed(root: &Path) -> Vec<Result<Installed, RecordError>> {
-    match package_folders(root) {
-        Ok(folders) => folders.iter().map(|folder| load_installed(folder)).collect(),
+/// A damaged package or a stray is an error of its own entry and does not hide the others.
+pub fn list_installed(root: &Path, table: &Table) -> Vec<Result<Installed, RecordError>> {
+    let load = |entry: &PathBuf| {
+        let record = load_record(entry, table)?;
+        complete(entry, &record)?;
+        Ok(record.installed(entry))
+    };
+    match package_entries(root) {
+        Ok(entries) => entries.iter().map(load).collect(),
         Err(error) => vec![Err(error)],
     }
 }

@@ -10,6 +10,7 @@ mod evaluation;
 mod failures;
 mod interruption;
 mod outputs;
+mod packages;
 mod routing;
 mod simulated;
 mod up;

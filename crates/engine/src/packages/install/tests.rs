@@ -3,10 +3,11 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
+use super::super::lock::remove_leftovers;
 use super::super::progress::Silent;
 use super::super::record::list_installed;
 use super::super::wheel_fixture::{
-    FILE, FakeFetcher, LIBRARY, MEMBERS, Recorder, demo_package, pin_of, wheel_bytes,
+    FILE, FakeFetcher, LIBRARY, MEMBERS, Recorder, demo_package, demo_table, pin_of, wheel_bytes,
 };
 use super::*;
 
@@ -216,6 +217,30 @@ fn waiting_is_said_once() {
 }
 
 #[test]
+fn leftovers_are_removed_unless_somebody_is_installing() {
+    let root = tempfile::tempdir().unwrap();
+    let leave = || {
+        fs::create_dir_all(root.path().join(".tmp-dead/tree/demo")).unwrap();
+        fs::create_dir_all(root.path().join(".trash-dead/folder")).unwrap();
+        fs::create_dir_all(root.path().join(".verified")).unwrap();
+        fs::write(root.path().join(".tmp-file"), "").unwrap();
+        fs::write(root.path().join(".verified/gone-1.0.json"), "").unwrap();
+    };
+    leave();
+    let lock = FolderLock::acquire(root.path(), &mut Silent).unwrap();
+    assert_eq!(names(root.path()), [".verified"]);
+    assert_eq!(names(&root.path().join(".verified")), [""; 0]);
+    leave();
+    remove_leftovers(root.path());
+    assert_eq!(names(root.path()).len(), 4);
+    drop(lock);
+    remove_leftovers(root.path());
+    assert_eq!(names(root.path()), [".verified"]);
+    remove_leftovers(&root.path().join("no such folder"));
+    assert_eq!(names(root.path()), [".verified"]);
+}
+
+#[test]
 fn waiting_can_be_cancelled() {
     let root = tempfile::tempdir().unwrap();
     let _lock = FolderLock::acquire(root.path(), &mut Silent).unwrap();
@@ -234,7 +259,8 @@ fn removes_every_version_even_damaged_ones() {
     let removed = remove(root.path(), "demo", &mut Silent).unwrap();
     assert_eq!(removed, [root.path().join("demo-1.0"), root.path().join("demo-1.2.3")]);
     assert_eq!(names(root.path()), ["demonstration-1.0", "other"]);
-    assert!(list_installed(root.path()).iter().all(Result::is_err));
+    let table = demo_table(&wheel_bytes(MEMBERS));
+    assert!(list_installed(root.path(), &table).iter().all(Result::is_err));
 }
 
 #[test]

@@ -2,8 +2,12 @@
 
 use super::super::install::{Source, install};
 use super::super::progress::Silent;
-use super::super::wheel_fixture::{FakeFetcher, LIBRARY, MEMBERS, demo_package, wheel_bytes};
+use super::super::wheel_fixture::{FakeFetcher, LIBRARY, MEMBERS, demo_package, demo_table, wheel_bytes};
 use super::*;
+
+fn list(root: &Path) -> Vec<Result<Installed, RecordError>> {
+    list_installed(root, &demo_table(&wheel_bytes(MEMBERS)))
+}
 
 fn installed_demo() -> (tempfile::TempDir, PathBuf) {
     let root = tempfile::tempdir().unwrap();
@@ -17,15 +21,14 @@ fn installed_demo() -> (tempfile::TempDir, PathBuf) {
 
 #[test]
 fn a_folder_that_does_not_exist_has_no_packages() {
-    assert!(list_installed(Path::new("/nonexistent/packages")).is_empty());
+    assert!(list(Path::new("/nonexistent/packages")).is_empty());
 }
 
 #[test]
 fn lists_what_was_installed() {
     let (root, dir) = installed_demo();
     fs::create_dir(root.path().join(".tmp-dead")).unwrap();
-    fs::write(root.path().join("stray.txt"), "").unwrap();
-    let mut list = list_installed(root.path());
+    let mut list = list(root.path());
     let installed = list.remove(0).unwrap();
     assert!(list.is_empty());
     assert_eq!(installed.library, dir.join(LIBRARY));
@@ -41,7 +44,7 @@ fn lists_what_was_installed() {
 fn check_damaged(spoil: impl FnOnce(&Path), expected: &str) {
     let (root, dir) = installed_demo();
     spoil(&dir);
-    let error = list_installed(root.path()).remove(0).unwrap_err().to_string();
+    let error = list(root.path()).remove(0).unwrap_err().to_string();
     assert!(error.contains(expected), "{error}");
 }
 
@@ -77,9 +80,33 @@ fn refuses_a_newer_schema() {
 }
 
 #[test]
-fn a_damaged_package_does_not_hide_the_others() {
-    let (root, _dir) = installed_demo();
-    fs::create_dir(root.path().join("aaa-1")).unwrap();
-    let list = list_installed(root.path());
-    assert_eq!(list.iter().map(Result::is_ok).collect::<Vec<_>>(), [false, true]);
+fn a_stray_is_named_and_hides_nothing() {
+    let (root, dir) = installed_demo();
+    let stray = |name: &str| root.path().join(name);
+    for folder in ["aaa-1", "demo-1.2.3.partial", "demo-2.0", "Not a package"] {
+        fs::create_dir(stray(folder)).unwrap();
+    }
+    fs::copy(dir.join(RECORD_FILE), stray("demo-1.2.3.partial").join(RECORD_FILE)).unwrap();
+    fs::write(stray("demo-2.0").join(RECORD_FILE), "{").unwrap();
+    fs::write(stray("stray.txt"), "").unwrap();
+    let (usable, others): (Vec<_>, Vec<_>) = list(root.path()).into_iter().partition(Result::is_ok);
+    assert_eq!(usable.len(), 1);
+    let strays: Vec<_> = others
+        .into_iter()
+        .map(|entry| match entry.unwrap_err() {
+            RecordError::Stray { path, reason } => (path, reason),
+            other => panic!("{other}"),
+        })
+        .collect();
+    let expected = ["Not a package", "aaa-1", "demo-1.2.3.partial", "demo-2.0", "stray.txt"];
+    assert_eq!(strays.iter().map(|(path, _)| path.clone()).collect::<Vec<_>>(), expected.map(stray));
+    assert_eq!(strays[2].1, "it belongs into `demo-1.2.3`");
+    assert_eq!(strays[4].1, "it is no folder");
+}
+
+#[test]
+fn a_package_of_the_table_without_a_record_is_damaged_and_no_stray() {
+    let (root, dir) = installed_demo();
+    fs::remove_file(dir.join(RECORD_FILE)).unwrap();
+    assert!(matches!(list(root.path())[..], [Err(RecordError::Unreadable { .. })]));
 }

@@ -1,0 +1,147 @@
+//! Packages that change under the program, and what else lies in their folder.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use siliconroute::doctor::Health;
+use siliconroute::engine_packages::PackageSource;
+use siliconroute::event::Silent;
+use siliconroute::run::Routing;
+use siliconroute::{ErrorKind, Router};
+use siliconroute_core::TargetKey;
+
+use crate::simulated::{GPU, Notices, ORT, RTEN, Simulated, key, question};
+
+fn library(simulated: &Simulated, folder: &str) -> PathBuf {
+    let name = folder.split_once('-').unwrap().0;
+    simulated.home.path().join("packages").join(folder).join(format!("{name}.library"))
+}
+
+/// The available targets, and the notices that came with them.
+fn available(router: &Router) -> (Vec<TargetKey>, Vec<String>) {
+    let mut notices = Notices::default();
+    let targets = router.targets(&mut notices).unwrap();
+    (targets.discovery.available().map(|found| found.target.key.clone()).collect(), notices.0)
+}
+
+/// As long as what it replaces, so that only its bytes tell it apart.
+const CHANGED: &str = "SIMULATED";
+
+#[test]
+fn a_library_that_changed_after_discovery_is_not_used() {
+    for (folder, left) in [("fakegpu-1.0", &[ORT, RTEN][..]), ("onnxruntime-9.9.9", &[RTEN])] {
+        let simulated = Simulated::usual();
+        assert_eq!(available(&simulated.router()).0, [key(ORT), key(GPU), key(RTEN)]);
+        std::fs::write(library(&simulated, folder), CHANGED).unwrap();
+        // Also of a discovery that was stored without it.
+        for _ in 0..2 {
+            let (targets, notices) = available(&simulated.router());
+            assert_eq!(targets, left.iter().map(|name| key(name)).collect::<Vec<_>>());
+            let name = folder.split_once('-').unwrap().0;
+            let advice = format!("its bytes differ (run `siliconroute packages install {name}`)");
+            assert!(notices.iter().any(|notice| notice.contains(&advice)), "{notices:?}");
+        }
+        std::fs::write(library(&simulated, folder), "simulated").unwrap();
+        simulated.launcher.forget_calls();
+        let (targets, notices) = available(&simulated.router());
+        assert_eq!((targets.len(), notices), (3, Vec::new()));
+        assert_eq!(simulated.launcher.calls(), [], "its targets are known from before");
+    }
+}
+
+#[test]
+fn a_library_that_changes_while_the_program_runs_is_not_loaded() {
+    let simulated = Simulated::usual();
+    let router = simulated.router();
+    let targets = router.targets(&mut Silent).unwrap();
+    let learned = router.learn(&targets).unwrap();
+    let question = question(&router, "mlp-128w-4l", 1);
+    std::fs::write(library(&simulated, "fakegpu-1.0"), CHANGED).unwrap();
+    simulated.launcher.forget_calls();
+    let open = |target: &str| {
+        let routing = Routing { target: Some(key(target)), isolated: true, ..Routing::default() };
+        router.open_session(&question.model, &question.case, &targets, &learned, &routing).map(drop)
+    };
+    open(ORT).unwrap();
+    let calls = simulated.launcher.calls().len();
+    let error = open(GPU).unwrap_err().to_string();
+    assert!(error.contains("not started: the package fakegpu 1.0 was changed"), "{error}");
+    assert!(error.contains("run `siliconroute packages install fakegpu`"), "{error}");
+    assert_eq!(simulated.launcher.calls().len(), calls);
+    std::fs::write(library(&simulated, "fakegpu-1.0"), "simulated").unwrap();
+    open(GPU).unwrap();
+}
+
+#[test]
+fn strays_are_named_for_themselves_and_break_nothing() {
+    let simulated = Simulated::usual();
+    let folder = simulated.home.path().join("packages");
+    let strays = ["foo-1.0", "onnxruntime-9.9.9.partial", "stray.txt"].map(|name| folder.join(name));
+    std::fs::create_dir(&strays[0]).unwrap();
+    std::fs::create_dir(&strays[1]).unwrap();
+    std::fs::write(&strays[2], "").unwrap();
+    std::fs::create_dir_all(folder.join(".tmp-dead/tree")).unwrap();
+    let router = simulated.router();
+    let verified = router.verify_packages(&[], &mut Silent).unwrap();
+    assert!(verified.packages.iter().all(|package| package.intact), "{verified:?}");
+    assert_eq!((verified.packages.len(), &verified.strays[..]), (2, &strays[..]));
+    assert!(!folder.join(".tmp-dead").exists());
+    let one = router.verify_packages(&["onnxruntime".to_owned()], &mut Silent).unwrap();
+    assert_eq!((one.packages.len(), &one.strays[..]), (1, &strays[1..2]));
+    let checks = router.diagnose(&mut Silent).unwrap();
+    let of = |health: Health| checks.iter().filter(move |check| check.health == health);
+    assert_eq!(of(Health::Broken).count(), 0, "{checks:?}");
+    assert_eq!(of(Health::Advice).filter(|check| check.subject == "packages folder").count(), 3);
+    let (targets, notices) = available(&router);
+    assert_eq!((targets.len(), notices), (3, Vec::new()));
+}
+
+#[test]
+fn doctor_names_a_changed_package_once_with_what_to_do() {
+    let simulated = Simulated::usual();
+    std::fs::write(library(&simulated, "fakegpu-1.0"), CHANGED).unwrap();
+    let checks = simulated.router().diagnose(&mut Silent).unwrap();
+    let broken: Vec<_> = checks.iter().filter(|check| check.health == Health::Broken).collect();
+    assert_eq!(broken.len(), 1, "{broken:?}");
+    assert_eq!(broken[0].subject, "package fakegpu 1.0");
+    assert_eq!(broken[0].advice.as_deref(), Some("run `siliconroute packages install fakegpu`"));
+}
+
+#[test]
+fn installing_replaces_a_changed_version_whichever_it_is() {
+    let simulated = Simulated::usual();
+    std::fs::write(library(&simulated, "onnxruntime-9.9.9"), CHANGED).unwrap();
+    let mut notices = Notices::default();
+    let outcome = simulated.router().install_package("onnxruntime", PackageSource::Fetch, &mut notices);
+    assert!(outcome.unwrap_err().is_unreachable());
+    assert_eq!(notices.0, ["onnxruntime was changed since it was installed; replacing it"]);
+    assert!(!simulated.home.path().join("packages/onnxruntime-9.9.9").exists());
+}
+
+#[test]
+fn a_wheel_option_is_no_hint_for_a_model() {
+    let simulated = Simulated::usual();
+    let error = simulated.router().find_model("magika", &mut Silent).unwrap_err();
+    assert_eq!(error.hint().as_deref(), Some("run again when the network is back"));
+}
+
+#[test]
+fn stopping_a_verification_or_removal_is_an_interruption() {
+    let simulated = Simulated::usual();
+    let mut options = simulated.home.options(&simulated.launcher);
+    options.cancelled = Arc::new(AtomicBool::new(true));
+    let router = Router::open(options).unwrap();
+    let folder = simulated.home.path().join("packages");
+    std::fs::create_dir(folder.join("openvino-0.1")).unwrap();
+    let lock = std::fs::File::create(folder.join(".lock")).unwrap();
+    lock.lock().unwrap();
+    for error in [
+        router.verify_packages(&[], &mut Silent).unwrap_err(),
+        router.remove_package("openvino", &mut Silent).unwrap_err(),
+        router.diagnose(&mut Silent).unwrap_err(),
+        router.targets(&mut Silent).unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Interrupted, "{error}");
+    }
+}
