@@ -132,6 +132,9 @@ impl Router {
             }
             PackageSource::Fetch => Source::Fetch(self.fetcher.as_ref()),
         };
+        if let Err(unfit) = fits(package, &self.machine.package_facts()) {
+            listener.event(Event::Notice(format!("{unfit}; it is installed because it was asked for")));
+        }
         if self.is_changed(name, listener)? {
             listener.event(Event::Notice(format!("{name} was changed since it was installed; replacing it")));
             self.remove_package(name, listener)?;

@@ -120,6 +120,27 @@ fn installing_replaces_a_changed_version_whichever_it_is() {
 }
 
 #[test]
+fn a_package_that_does_not_fit_is_installed_with_a_warning() {
+    let simulated = Simulated::usual();
+    let router = simulated.router();
+    let states = router.package_states();
+    for state in states.iter().filter(|state| state.size_bytes.is_some()) {
+        let mut notices = Notices::default();
+        let error = router.install_package(&state.name, PackageSource::Fetch, &mut notices).unwrap_err();
+        assert!(error.is_unreachable(), "{error}");
+        let warning =
+            state.unfit.iter().map(|unfit| format!("{unfit}; it is installed because it was asked for"));
+        assert_eq!(notices.0, warning.collect::<Vec<_>>(), "{}", state.name);
+        let hint = error.hint().unwrap();
+        assert!(hint.contains(&format!("packages install {} --wheel FILE", state.name)), "{hint}");
+    }
+    // One of them is for Intel chips, and one for CPUs of other makers.
+    if cfg!(all(target_arch = "x86_64", not(target_os = "macos"))) {
+        assert!(states.iter().any(|state| state.size_bytes.is_some() && state.unfit.is_some()));
+    }
+}
+
+#[test]
 fn a_wheel_option_is_no_hint_for_a_model() {
     let simulated = Simulated::usual();
     let error = simulated.router().find_model("magika", &mut Silent).unwrap_err();
