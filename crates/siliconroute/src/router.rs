@@ -255,6 +255,8 @@ impl Router {
 
     /// Finds the targets of this machine, from the store if nothing has changed since they were proven.
     ///
+    /// Otherwise they are proven now, which waits while another program measures in this home.
+    ///
     /// # Errors
     /// When the store fails, the probe cannot be written, or the user stops.
     pub fn targets(&self, listener: &mut dyn Listener) -> Result<Targets, Error> {
@@ -291,6 +293,12 @@ impl Router {
         fingerprint: &str,
         listener: &mut dyn Listener,
     ) -> Result<Discovery, Error> {
+        // The probes of one program would disturb another's measurement.
+        let _turn = self.lock_measuring(listener)?;
+        // Another program may have found the targets while this one waited.
+        if let Some(discovery) = self.known_discovery(fingerprint)? {
+            return Ok(discovery);
+        }
         let probe = self.home.cache().join("precision-probe.onnx");
         write_if_changed(&probe, &siliconroute_onnx::precision_probe_model())?;
         let engines = self.machine.engines(packages);

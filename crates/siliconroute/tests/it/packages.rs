@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use siliconroute::doctor::Health;
 use siliconroute::engine_packages::PackageSource;
-use siliconroute::event::Silent;
+use siliconroute::event::{Event, Listener, Silent};
 use siliconroute::run::Routing;
-use siliconroute::{ErrorKind, Router};
+use siliconroute::{Error, ErrorKind, Router};
 use siliconroute_core::TargetKey;
 
 use crate::simulated::{GPU, Notices, ORT, RTEN, Simulated, key, question};
@@ -145,6 +145,59 @@ fn a_wheel_option_is_no_hint_for_a_model() {
     let simulated = Simulated::usual();
     let error = simulated.router().find_model("magika", &mut Silent).unwrap_err();
     assert_eq!(error.hint().as_deref(), Some("run again when the network is back"));
+}
+
+/// Looks for targets in `router` while another program measures; `meanwhile` runs once that waits.
+fn look_while_measuring(
+    simulated: &Simulated,
+    router: &Router,
+    meanwhile: &mut dyn FnMut(),
+) -> Result<usize, Error> {
+    struct Waiting<'a>(&'a mut dyn FnMut());
+    impl Listener for Waiting<'_> {
+        fn event(&mut self, event: Event) {
+            if matches!(&event, Event::Notice(notice) if notice.contains("another program is measuring")) {
+                (self.0)();
+            }
+        }
+    }
+    let mut held = simulated.router().home().lock_measuring(|| false).unwrap();
+    assert!(held.is_some());
+    let mut done = || {
+        assert_eq!(simulated.launcher.calls(), [], "nothing was probed while the other one measured");
+        meanwhile();
+        held = None;
+    };
+    router.targets(&mut Waiting(&mut done)).map(|targets| targets.discovery.found.len())
+}
+
+#[test]
+fn targets_are_probed_only_while_nobody_measures() {
+    let simulated = Simulated::usual();
+    let router = simulated.router();
+    assert_eq!(look_while_measuring(&simulated, &router, &mut || {}).unwrap(), 3);
+    assert!(!simulated.launcher.calls().is_empty());
+
+    let simulated = Simulated::usual();
+    let cancelled = Arc::new(AtomicBool::new(false));
+    let mut options = simulated.home.options(&simulated.launcher);
+    options.cancelled = Arc::clone(&cancelled);
+    let router = Router::open(options).unwrap();
+    let outcome = look_while_measuring(&simulated, &router, &mut || cancelled.store(true, Ordering::Relaxed));
+    assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Interrupted);
+    assert_eq!(simulated.launcher.calls(), []);
+}
+
+#[test]
+fn two_programs_probe_the_targets_once() {
+    let simulated = Simulated::usual();
+    let found = std::thread::scope(|scope| {
+        let other = scope.spawn(|| available(&simulated.router()).0);
+        [available(&simulated.router()).0, other.join().unwrap()]
+    });
+    assert_eq!(found[0], found[1]);
+    let opened = simulated.launcher.calls().iter().filter(|call| call.request == "open").count();
+    assert_eq!(opened, 3);
 }
 
 #[test]
