@@ -50,6 +50,7 @@ fn case(index: usize) -> Case {
         inputs: Vec::new(),
         index_limits: BTreeMap::new(),
         assumptions: Vec::new(),
+        method_version: 1,
     };
     Case::new(ModelId(digest), format!("model-{index}"), Bindings::default(), facts)
 }

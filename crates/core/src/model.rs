@@ -1,7 +1,7 @@
 //! What is known of a model and of a case without running it.
 //!
-//! Invariant: facts depend on the model's bytes and the bound dimensions alone, so they can be
-//! cached under the identity of the model or the case.
+//! Invariant: facts depend on the model's bytes, the bound dimensions and the version of the counting method alone,
+//! so they can be cached under the identity of the model or the case while that version stays.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -91,6 +91,9 @@ pub struct ModelFacts {
     pub free_dimensions: Vec<String>,
     /// Whether weights lie in files beside the model.
     pub external_data: bool,
+    /// The version of the method that the facts were counted by; 0 before versions were kept.
+    #[serde(default)]
+    pub method_version: u32,
 }
 
 impl ModelFacts {
@@ -191,6 +194,9 @@ pub struct CaseFacts {
     pub index_limits: BTreeMap<String, u64>,
     /// What had to be assumed for the count, in sentences; empty when nothing was.
     pub assumptions: Vec<String>,
+    /// The version of the method that the facts were counted by; 0 before versions were kept.
+    #[serde(default)]
+    pub method_version: u32,
 }
 
 /// An input of a case: all its dimensions are known.

@@ -12,6 +12,7 @@ mod tally;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use order::sorted;
 pub(crate) use tally::{ConstantFact, Tally};
 
 use std::collections::HashMap;

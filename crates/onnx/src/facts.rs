@@ -23,6 +23,10 @@ use crate::value::{Dim, Value};
 /// The newest operator set of the default domain whose operators this program knows.
 pub const NEWEST_KNOWN_OPSET: i64 = 26;
 
+/// The version of the method by which facts are collected and work is counted; facts of another version are counted
+/// anew. It grows with every change that gives other facts for the same bytes, or refuses bytes accepted before.
+pub const METHOD_VERSION: u32 = 1;
+
 /// The facts of a model; an input that no caller could give is an error of its name and what is wrong.
 pub(crate) fn collect_facts(
     proto: &ModelProto,
@@ -80,6 +84,7 @@ pub(crate) fn collect_facts(
         outputs,
         free_dimensions,
         external_data,
+        method_version: METHOD_VERSION,
     })
 }
 
@@ -216,7 +221,7 @@ impl Model {
                 bytes: work.bytes,
             })
             .collect();
-        let mut assumptions = Vec::new();
+        let mut assumptions = self.notes.clone();
         if let Some(&opset) = facts.opsets.get("").filter(|&&opset| opset > NEWEST_KNOWN_OPSET) {
             assumptions.push(format!(
                 "the model uses operator set {opset}; sets after {NEWEST_KNOWN_OPSET} are read like that one"
@@ -239,6 +244,7 @@ impl Model {
             inputs,
             index_limits,
             assumptions,
+            method_version: METHOD_VERSION,
         })
     }
 

@@ -4,7 +4,7 @@
 //! never with a panic, an endless loop or an allocation out of proportion to the file.
 //!
 //! Reading order: `proto`, `data_type`, `value`, `graph`, `constant`, `load`, `shapes`, `fold`, `flops`,
-//! `evaluate`, `facts`, `bind`, `writer`, `families`, `probe`.
+//! `evaluate`, `validate`, `facts`, `bind`, `writer`, `families`, `probe`.
 
 mod bind;
 mod constant;
@@ -19,6 +19,7 @@ mod load;
 mod probe;
 mod proto;
 mod shapes;
+mod validate;
 mod value;
 mod writer;
 
@@ -26,7 +27,7 @@ mod writer;
 mod testing;
 
 pub use bind::BindError;
-pub use facts::{NEWEST_KNOWN_OPSET, OutputShape};
+pub use facts::{METHOD_VERSION, NEWEST_KNOWN_OPSET, OutputShape};
 pub use families::{InvalidName, SyntheticFamily, SyntheticModel, WriteError, published_ladder};
 pub use load::{LoadError, Model, load_model, parse_model};
 pub use probe::{PrecisionProbe, precision_probe_model, precision_probe_reference};

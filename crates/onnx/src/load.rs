@@ -1,14 +1,14 @@
 //! Reads a model file and checks that everything it refers to is there, without running it.
 //!
-//! Invariant: a [`Model`] is complete: its graph decodes, its inputs have shapes, its stored tensors hold the
-//! data they promise and its external data lie within files of the model's own folder.
+//! Invariant: a [`Model`] is complete and valid: its graph decodes, every name in it is defined, its inputs have
+//! shapes, its stored tensors hold the data they promise and its external data lie within files of its own folder.
 
 mod external;
 
 #[cfg(test)]
 mod tests;
 
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -19,39 +19,44 @@ use siliconroute_core::{ModelFacts, ModelId};
 use crate::constant::check_tensor;
 use crate::facts::collect_facts;
 use crate::proto::{GraphProto, ModelProto, TensorProto};
+use crate::validate::validate;
 
 /// Protobuf messages cannot be longer; larger models keep their weights in external data.
 const FILE_LIMIT: u64 = 1 << 31;
 
-/// Why a model cannot be loaded.
+/// Why a model cannot be loaded; the caller, who knows the model's path, names it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum LoadError {
-    #[error("the model file {path} does not exist")]
-    Missing { path: PathBuf },
-    #[error("{path} is a folder, not a model file; give the path of the .onnx file in it")]
-    Folder { path: PathBuf },
-    #[error("the model file {path} is empty")]
-    Empty { path: PathBuf },
-    #[error("cannot read {path}")]
-    Unreadable { path: PathBuf, source: io::Error },
-    #[error(
-        "{path} has {bytes} bytes; an ONNX file ends below 2 GiB and keeps larger weights in external data"
-    )]
-    TooLarge { path: PathBuf, bytes: u64 },
-    #[error("{path} is not an ONNX model: {reason}")]
-    NotOnnx { path: PathBuf, reason: String },
-    #[error("the model file {path} is cut short: at least {missing} bytes are missing; fetch it again")]
-    Truncated { path: PathBuf, missing: u64 },
-    #[error("the model file {path} is damaged")]
-    Damaged { path: PathBuf, source: prost::DecodeError },
-    #[error("the input `{input}` of {path} {reason}")]
-    UnsupportedInput { path: PathBuf, input: String, reason: String },
-    #[error("the tensor `{tensor}` of {path} is damaged: {reason}")]
-    InvalidTensor { path: PathBuf, tensor: String, reason: String },
+    #[error("the file does not exist")]
+    Missing,
+    #[error("it is a folder, not a model file; give the path of the .onnx file in it")]
+    Folder,
+    #[error("it is {what}, not a model file")]
+    NotAFile { what: &'static str },
+    #[error("the file is empty")]
+    Empty,
+    #[error("the file cannot be read")]
+    Unreadable { source: io::Error },
+    #[error("it has {bytes} bytes; an ONNX file ends below 2 GiB and keeps larger weights in external data")]
+    TooLarge { bytes: u64 },
+    #[error("it is not an ONNX model: {reason}")]
+    NotOnnx { reason: String },
+    #[error("the file is cut short: at least {missing} bytes are missing; fetch it again")]
+    Truncated { missing: u64 },
+    #[error("the file is damaged")]
+    Damaged { source: prost::DecodeError },
+    #[error("it is no valid ONNX model: {reason}")]
+    Invalid { reason: String },
+    #[error("its input `{input}` {reason}")]
+    UnsupportedInput { input: String, reason: String },
+    #[error("its tensor `{tensor}` is damaged: {reason}")]
+    InvalidTensor { tensor: String, reason: String },
     #[error("the external data {file} of the tensor `{tensor}` does not exist; put it beside the model")]
     ExternalMissing { file: PathBuf, tensor: String },
+    #[error("the external data {file} cannot be read")]
+    ExternalUnreadable { file: PathBuf, source: io::Error },
     #[error(
         "the tensor `{tensor}` refers to `{location}`, outside the model's folder; such models are refused"
     )]
@@ -67,6 +72,8 @@ pub enum LoadError {
 pub struct Model {
     pub(crate) proto: ModelProto,
     facts: ModelFacts,
+    /// What is odd about the graph, though all engines read it alike.
+    pub(crate) notes: Vec<String>,
 }
 
 impl Model {
@@ -87,63 +94,87 @@ impl Model {
 /// # Errors
 /// Says what is missing, cut short, damaged, refused or not ONNX at all.
 pub fn load_model(path: &Path) -> Result<Model, LoadError> {
-    let owned = || path.to_owned();
     let unreadable = |source: io::Error| match source.kind() {
-        io::ErrorKind::NotFound => LoadError::Missing { path: owned() },
-        _ => LoadError::Unreadable { path: owned(), source },
+        io::ErrorKind::NotFound => LoadError::Missing,
+        _ => LoadError::Unreadable { source },
     };
+    // Opening a pipe waits for its other end, so what it is comes first.
     let metadata = std::fs::metadata(path).map_err(unreadable)?;
     if metadata.is_dir() {
-        return Err(LoadError::Folder { path: owned() });
+        return Err(LoadError::Folder);
     }
-    if metadata.len() == 0 {
-        return Err(LoadError::Empty { path: owned() });
+    if !metadata.is_file() {
+        return Err(LoadError::NotAFile { what: kind_of_file(metadata.file_type()) });
     }
-    if metadata.len() > FILE_LIMIT {
-        return Err(LoadError::TooLarge { path: owned(), bytes: metadata.len() });
+    let file = std::fs::File::open(path).map_err(unreadable)?;
+    let size = file.metadata().map_err(unreadable)?.len();
+    if size == 0 {
+        return Err(LoadError::Empty);
     }
-    let bytes = Bytes::from(std::fs::read(path).map_err(unreadable)?);
-    parse_bytes(&bytes, path, path.parent())
+    if size > FILE_LIMIT {
+        return Err(LoadError::TooLarge { bytes: size });
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
+    // The file may grow meanwhile.
+    file.take(FILE_LIMIT).read_to_end(&mut bytes).map_err(unreadable)?;
+    parse_bytes(&Bytes::from(bytes), Some(path))
 }
 
-/// Parses the bytes of a model that keeps all its weights in itself; `name` stands for it in messages.
+/// Parses the bytes of a model that keeps all its weights in itself.
 ///
 /// # Errors
 /// As [`load_model`]; a reference to external data is an error of its own.
-pub fn parse_model(bytes: impl Into<Bytes>, name: &str) -> Result<Model, LoadError> {
+pub fn parse_model(bytes: impl Into<Bytes>) -> Result<Model, LoadError> {
     let bytes = bytes.into();
     if bytes.is_empty() {
-        return Err(LoadError::Empty { path: name.into() });
+        return Err(LoadError::Empty);
     }
-    parse_bytes(&bytes, Path::new(name), None)
+    parse_bytes(&bytes, None)
 }
 
-fn parse_bytes(bytes: &Bytes, path: &Path, folder: Option<&Path>) -> Result<Model, LoadError> {
-    check_envelope(bytes, path)?;
-    let decoded = ModelProto::decode(bytes.clone());
-    let mut proto = decoded.map_err(|source| LoadError::Damaged { path: path.to_owned(), source })?;
-    let not_onnx = |reason: &str| LoadError::NotOnnx { path: path.to_owned(), reason: reason.to_owned() };
+/// What something that is neither a file nor a folder is, with its article.
+#[cfg(unix)]
+fn kind_of_file(kind: std::fs::FileType) -> &'static str {
+    use std::os::unix::fs::FileTypeExt as _;
+    match kind {
+        kind if kind.is_fifo() => "a pipe",
+        kind if kind.is_socket() => "a socket",
+        kind if kind.is_char_device() || kind.is_block_device() => "a device",
+        _ => "a special file",
+    }
+}
+
+/// What something that is neither a file nor a folder is, with its article.
+#[cfg(not(unix))]
+fn kind_of_file(_: std::fs::FileType) -> &'static str {
+    "a special file"
+}
+
+fn parse_bytes(bytes: &Bytes, path: Option<&Path>) -> Result<Model, LoadError> {
+    check_envelope(bytes)?;
+    let mut proto = ModelProto::decode(bytes.clone()).map_err(|source| LoadError::Damaged { source })?;
+    let not_onnx = |reason: &str| LoadError::NotOnnx { reason: reason.to_owned() };
     if proto.ir_version <= 0 {
         return Err(not_onnx("it states no version of the intermediate representation"));
     }
-    let Some(graph) = proto.graph.as_mut() else {
+    let Some(graph) = proto.graph.as_ref() else {
         return Err(not_onnx("it holds no graph; the file may have been cut short"));
     };
     if graph.node.is_empty() && graph.output.is_empty() {
         return Err(not_onnx("its graph is empty"));
     }
+    let notes = validate(&proto).map_err(|reason| LoadError::Invalid { reason })?;
     let mut hash = Sha256::new();
     hash.update(bytes);
-    let mut files = external::Files::new(folder);
+    let mut files = external::Files::new(path);
     let mut check = |tensor: &mut TensorProto| {
-        check_tensor(tensor).map_err(|reason| LoadError::InvalidTensor {
-            path: path.to_owned(),
-            tensor: tensor.name.clone(),
-            reason,
-        })?;
+        check_tensor(tensor)
+            .map_err(|reason| LoadError::InvalidTensor { tensor: tensor.name.clone(), reason })?;
         if tensor.data_location == 1 { files.resolve(tensor) } else { Ok(()) }
     };
-    visit_tensors(graph, &mut check)?;
+    if let Some(graph) = &mut proto.graph {
+        visit_tensors(graph, &mut check)?;
+    }
     for node in proto.functions.iter_mut().flat_map(|f| &mut f.node) {
         visit_node(node, &mut check)?;
     }
@@ -151,8 +182,8 @@ fn parse_bytes(bytes: &Bytes, path: &Path, folder: Option<&Path>) -> Result<Mode
     let file_bytes = (bytes.len() as u64).saturating_add(files.total_bytes());
     let id = ModelId(hash.finalize().into());
     let facts = collect_facts(&proto, id, file_bytes, files.any())
-        .map_err(|(input, reason)| LoadError::UnsupportedInput { path: path.to_owned(), input, reason })?;
-    Ok(Model { proto, facts })
+        .map_err(|(input, reason)| LoadError::UnsupportedInput { input, reason })?;
+    Ok(Model { proto, facts, notes })
 }
 
 type Visit<'a> = &'a mut dyn FnMut(&mut TensorProto) -> Result<(), LoadError>;
@@ -184,12 +215,12 @@ fn visit_node(node: &mut crate::proto::NodeProto, visit: Visit<'_>) -> Result<()
 }
 
 /// Walks the outermost fields alone, to tell a file that was cut short from one that never was a model.
-fn check_envelope(bytes: &Bytes, path: &Path) -> Result<(), LoadError> {
-    let not_onnx = |reason: &str| LoadError::NotOnnx { path: path.to_owned(), reason: reason.to_owned() };
+fn check_envelope(bytes: &Bytes) -> Result<(), LoadError> {
+    let not_onnx = |reason: &str| LoadError::NotOnnx { reason: reason.to_owned() };
     if bytes.starts_with(b"version https://git-lfs") {
         return Err(not_onnx("it is a Git LFS pointer; fetch the file it stands for"));
     }
-    let truncated = |missing: u64| LoadError::Truncated { path: path.to_owned(), missing };
+    let truncated = |missing: u64| LoadError::Truncated { missing };
     let mut rest: &[u8] = bytes;
     let mut fields = 0;
     while !rest.is_empty() {

@@ -44,7 +44,7 @@ pub(crate) fn model(build: impl FnOnce(&mut GraphWriter)) -> Model {
 }
 
 pub(crate) fn loaded(proto: &ModelProto) -> Model {
-    parse_model(proto.encode_to_vec(), "test").expect("the test's model is sound")
+    parse_model(proto.encode_to_vec()).expect("the test's model is sound")
 }
 
 /// A model with the input `x` and the output `y`, both of single precision.

@@ -29,6 +29,7 @@ fn case(model: ModelId, flops: f64) -> Case {
         inputs: Vec::new(),
         index_limits: std::collections::BTreeMap::new(),
         assumptions: Vec::new(),
+        method_version: 1,
     };
     Case::new(model, "model".to_owned(), Bindings::default(), facts)
 }

@@ -31,6 +31,7 @@ fn facts(row: &FitRow) -> CaseFacts {
         inputs: Vec::new(),
         index_limits: std::collections::BTreeMap::new(),
         assumptions: Vec::new(),
+        method_version: 1,
     }
 }
 

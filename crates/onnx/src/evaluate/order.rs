@@ -34,15 +34,26 @@ pub(super) fn node_order(nodes: &[NodeProto]) -> Vec<usize> {
     if needed.iter().enumerate().all(|(index, sources)| sources.iter().all(|&source| source < index)) {
         return (0..nodes.len()).collect();
     }
-    let mut readers: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
+    let mut order = sorted(&needed);
+    let mut placed = vec![false; nodes.len()];
+    for &index in &order {
+        placed[index] = true;
+    }
+    order.extend((0..nodes.len()).filter(|&index| !placed[index]));
+    order
+}
+
+/// Indices with each after those that it needs; what is in a cycle, or needs something that is, is left out.
+pub(crate) fn sorted(needed: &[Vec<usize>]) -> Vec<usize> {
+    let mut readers: Vec<Vec<usize>> = vec![Vec::new(); needed.len()];
     let mut waiting: Vec<usize> = needed.iter().map(Vec::len).collect();
     for (index, sources) in needed.iter().enumerate() {
         for &source in sources {
             readers[source].push(index);
         }
     }
-    let mut ready: VecDeque<usize> = (0..nodes.len()).filter(|&index| waiting[index] == 0).collect();
-    let mut order = Vec::with_capacity(nodes.len());
+    let mut ready: VecDeque<usize> = (0..needed.len()).filter(|&index| waiting[index] == 0).collect();
+    let mut order = Vec::with_capacity(needed.len());
     while let Some(index) = ready.pop_front() {
         order.push(index);
         for &reader in &readers[index] {
@@ -52,7 +63,6 @@ pub(super) fn node_order(nodes: &[NodeProto]) -> Vec<usize> {
             }
         }
     }
-    order.extend((0..nodes.len()).filter(|&index| waiting[index] > 0));
     order
 }
 

@@ -191,13 +191,9 @@ fn nodes_out_of_order_are_sorted() {
 }
 
 #[test]
-fn cycles_and_unknown_names_are_assumptions() {
-    let model = from_x_to_y(&X, |w| {
-        w.node("Add", &["b", "x"], "a", vec![]);
-        w.node("Add", &["a", "x"], "b", vec![]);
-        w.node("Add", &["b", "nowhere"], "y", vec![]);
-    });
-    let assumptions = facts(&model).assumptions;
+fn names_that_a_function_does_not_define_are_assumptions() {
+    let cycle = vec![call("", "Add", &["a", "d"], "c"), call("", "Add", &["c", "nowhere"], "d")];
+    let assumptions = facts(&calling(vec![function("f", cycle)])).assumptions;
     assert!(assumptions.iter().any(|a| a.contains("`nowhere`")), "{assumptions:?}");
 }
 

@@ -12,7 +12,7 @@ fn formulas_equal_the_counts_of_the_written_model() {
     for (family, expected) in ALL.into_iter().zip([Family::Mlp, Family::Conv, Family::Attn]) {
         for (width, layers, batch) in [(8, 1, 1), (24, 3, 5)] {
             let synthetic = SyntheticModel::new(family, width, layers);
-            let model = parse_model(synthetic.to_bytes(), "synthetic").expect("sound");
+            let model = parse_model(synthetic.to_bytes()).expect("sound");
             let bindings = model.default_bindings(batch, &Bindings::default());
             assert_eq!(bindings.to_string(), format!("batch={batch}"));
             let facts = model.case_facts(&bindings).expect("countable");

@@ -1,9 +1,10 @@
 //! Weights that lie in files beside the model.
 //!
-//! Invariant: a file is opened only when its location names it within the model's folder without leaving it,
-//! and never read whole.
+//! Invariant: a file is opened only when it lies in the model's folder by its location and also by where links
+//! lead, and is never read whole.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -22,13 +23,28 @@ const CHUNK: usize = 1 << 20;
 /// The external files of one model.
 pub(super) struct Files<'a> {
     folder: Option<&'a Path>,
-    /// Size by location, in the order in which they are hashed.
-    found: BTreeMap<String, u64>,
+    /// Where the model's folder is, and where the model itself is when its path is a link: caches of models keep
+    /// links to files that lie together elsewhere.
+    roots: Vec<PathBuf>,
+    /// Files by location, in the order in which they are hashed.
+    found: BTreeMap<String, Found>,
+}
+
+/// An external file, its path free of links.
+struct Found {
+    path: PathBuf,
+    bytes: u64,
 }
 
 impl<'a> Files<'a> {
-    pub(super) fn new(folder: Option<&'a Path>) -> Self {
-        Self { folder, found: BTreeMap::new() }
+    /// No file yet; without a `model`, there can be none.
+    pub(super) fn new(model: Option<&'a Path>) -> Self {
+        let folder = model.and_then(Path::parent);
+        let folder = folder.map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
+        let real_folder = folder.and_then(|folder| folder.canonicalize().ok());
+        let real_model = model.and_then(|model| model.canonicalize().ok());
+        let beside_model = real_model.as_deref().and_then(Path::parent).map(Path::to_owned);
+        Self { folder, roots: real_folder.into_iter().chain(beside_model).collect(), found: BTreeMap::new() }
     }
 
     pub(super) fn any(&self) -> bool {
@@ -36,7 +52,7 @@ impl<'a> Files<'a> {
     }
 
     pub(super) fn total_bytes(&self) -> u64 {
-        self.found.values().fold(0, |sum: u64, &bytes| sum.saturating_add(bytes))
+        self.found.values().fold(0, |sum: u64, file| sum.saturating_add(file.bytes))
     }
 
     /// Checks where a tensor's data lie, and takes them into the model when they are few.
@@ -50,23 +66,29 @@ impl<'a> Files<'a> {
         };
         let location =
             entry("location").ok_or_else(|| invalid("it names no location".to_owned()))?.to_owned();
-        if self.folder.is_none() {
+        let Some(folder) = self.folder else {
             return Err(invalid("the model came without the folder it lies in".to_owned()));
-        }
+        };
         let (offset, length): (Option<u64>, Option<u64>) = (number("offset")?, number("length")?);
         if !stays_inside(&location) {
             return Err(LoadError::ExternalEscapes { tensor: name, location });
         }
-        let file = self.path_of(&location);
-        let file_bytes = if let Some(&bytes) = self.found.get(&location) {
-            bytes
-        } else {
-            let metadata = std::fs::metadata(&file).map_err(|source| open_error(source, &file, &name))?;
-            if !metadata.is_file() {
-                return Err(invalid(format!("{} is not a file", file.display())));
+        let file = folder.join(&location);
+        let found = match self.found.entry(location) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let failed = |source| open_error(source, &file, &name);
+                let path = file.canonicalize().map_err(failed)?;
+                if !self.roots.iter().any(|root| path.starts_with(root)) {
+                    let location = format!("{}, which leads to {}", new.key(), path.display());
+                    return Err(LoadError::ExternalEscapes { tensor: name, location });
+                }
+                let metadata = path.metadata().map_err(failed)?;
+                if !metadata.is_file() {
+                    return Err(invalid(format!("{} is not a file", file.display())));
+                }
+                new.insert(Found { path, bytes: metadata.len() })
             }
-            self.found.insert(location, metadata.len());
-            metadata.len()
         };
         let data_type = DataType(tensor.data_type);
         let count = element_count(tensor).map_err(&invalid)?;
@@ -78,11 +100,13 @@ impl<'a> Files<'a> {
             return Err(invalid(format!("it needs {needed} bytes and has {length}")));
         }
         let length = length.unwrap_or(needed);
-        if offset.checked_add(length).is_none_or(|end| end > file_bytes) {
+        if offset.checked_add(length).is_none_or(|end| end > found.bytes) {
+            let file_bytes = found.bytes;
             return Err(LoadError::ExternalRange { tensor: name, file, offset, length, file_bytes });
         }
         if count <= CONTENTS_LIMIT && data_type.bits().is_some() {
-            let read = read_part(&file, offset, needed).map_err(|source| open_error(source, &file, &name))?;
+            let read =
+                read_part(&found.path, offset, needed).map_err(|source| open_error(source, &file, &name))?;
             tensor.raw_data = read.into();
             tensor.data_location = 0;
         }
@@ -92,10 +116,9 @@ impl<'a> Files<'a> {
     /// Adds the contents of all files, whole and sorted by location, to a hash.
     pub(super) fn hash_into(&self, hash: &mut Sha256) -> Result<(), LoadError> {
         let mut buffer = vec![0; if self.any() { CHUNK } else { 0 }];
-        for location in self.found.keys() {
-            let path = self.path_of(location);
-            let failed = |source| LoadError::Unreadable { path: path.clone(), source };
-            let mut file = File::open(&path).map_err(failed)?;
+        for Found { path, .. } in self.found.values() {
+            let failed = |source| LoadError::ExternalUnreadable { file: path.clone(), source };
+            let mut file = File::open(path).map_err(failed)?;
             loop {
                 let count = file.read(&mut buffer).map_err(failed)?;
                 if count == 0 {
@@ -106,10 +129,6 @@ impl<'a> Files<'a> {
         }
         Ok(())
     }
-
-    fn path_of(&self, location: &str) -> PathBuf {
-        self.folder.unwrap_or(Path::new("")).join(location)
-    }
 }
 
 fn open_error(source: io::Error, file: &Path, tensor: &str) -> LoadError {
@@ -117,18 +136,21 @@ fn open_error(source: io::Error, file: &Path, tensor: &str) -> LoadError {
         io::ErrorKind::NotFound => {
             LoadError::ExternalMissing { file: file.to_owned(), tensor: tensor.to_owned() }
         }
-        _ => LoadError::Unreadable { path: file.to_owned(), source },
+        _ => LoadError::ExternalUnreadable { file: file.to_owned(), source },
     }
 }
 
 /// Whether a location names something below the folder, on every system alike.
 fn stays_inside(location: &str) -> bool {
     let mut named = false;
+    // An empty first part is the root; a colon starts a drive or a stream.
+    if location.starts_with(['/', '\\']) {
+        return false;
+    }
     for part in location.split(['/', '\\']) {
         match part {
-            // An empty first part is the root; a colon starts a drive or a stream.
-            "" | ".." => return false,
-            "." => {}
+            ".." => return false,
+            "" | "." => {}
             part if part.contains([':', '\0']) => return false,
             _ => named = true,
         }

@@ -34,7 +34,7 @@ fn rounded_operands_show_in_the_output() {
 
 #[test]
 fn the_model_takes_the_probe_input() {
-    let model = crate::load::parse_model(precision_probe_model(), "probe").expect("sound");
+    let model = crate::load::parse_model(precision_probe_model()).expect("sound");
     assert_eq!(model.facts().inputs[0].to_string(), "input: float32[1,256]");
     assert!(model.facts().free_dimensions.is_empty());
     assert_eq!(precision_probe_reference().input.len(), WIDTH);

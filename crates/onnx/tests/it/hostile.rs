@@ -16,7 +16,7 @@ static MODELS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
 });
 
 fn read(bytes: Vec<u8>) {
-    if let Ok(model) = parse_model(bytes, "mutated") {
+    if let Ok(model) = parse_model(bytes) {
         let defaults = model.default_bindings(3, &Bindings::default());
         for bindings in [Bindings::default(), defaults] {
             if let Ok(facts) = model.case_facts(&bindings) {

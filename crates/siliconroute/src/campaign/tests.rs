@@ -88,6 +88,7 @@ impl Bench {
             inputs: Vec::new(),
             index_limits: BTreeMap::new(),
             assumptions: Vec::new(),
+            method_version: 1,
         };
         let tensor = Tensor::new(vec![1, 64], TensorData::Float32(vec![0.5; 64])).unwrap();
         Self {

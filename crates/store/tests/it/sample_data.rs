@@ -62,6 +62,7 @@ pub(crate) fn model(number: u8) -> ModelFacts {
         outputs: Vec::new(),
         free_dimensions: vec!["batch".to_owned()],
         external_data: false,
+        method_version: 1,
     }
 }
 
@@ -83,6 +84,7 @@ pub(crate) fn case(model: &ModelFacts, batch: u64) -> Case {
         }],
         index_limits: BTreeMap::new(),
         assumptions: Vec::new(),
+        method_version: 1,
     };
     let bindings = Bindings(BTreeMap::from([("batch".to_owned(), batch)]));
     Case::new(model.id, format!("mlp-{}", model.id.0[0]), bindings, facts)
