@@ -1,7 +1,8 @@
 //! From the store to knowledge: trials are joined, hardware models fitted or taken from the store.
 //!
 //! Invariant: knowledge of this machine is made from trials on this hardware with the providers that
-//! are installed now; older versions of a provider are other targets' history.
+//! are installed now; older versions of a provider are other targets' history. A hardware model is fitted to
+//! work that one method counted.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,6 +11,7 @@ use siliconroute_core::form::{Fit, FitRow, fit_forms};
 use siliconroute_core::knowledge::{Estimate, Knowledge, KnowledgeBuilder, TrialFacts};
 use siliconroute_core::trial::Purpose;
 use siliconroute_core::{Case, CaseId, Reading, TargetKey, Workload, form};
+use siliconroute_onnx::METHOD_VERSION;
 use siliconroute_store::{NewFit, StoredFit, StoredTrial, TargetId, TrialFilter};
 
 use crate::error::Error;
@@ -57,8 +59,9 @@ impl Router {
             .filter(is_fit_to_learn_from)
             .filter_map(StoredTrial::into_facts)
             .collect();
-        let cases: HashMap<CaseId, Case> =
-            self.store.cases()?.into_iter().map(|case| (case.id, case)).collect();
+        let mut cases = self.store.cases()?;
+        self.models().recount(&mut cases)?;
+        let cases: HashMap<CaseId, Case> = cases.into_iter().map(|case| (case.id, case)).collect();
         // Without fits first: their rows are the estimates that the builder joins from the sessions.
         let unfitted = build(targets, &trials, |_, _| None);
         let mut fits = self.fits(targets, &unfitted, &cases)?;
@@ -177,6 +180,7 @@ fn fit_rows(
 ) -> Vec<FitRow> {
     let mut measured: Vec<(&Case, &Estimate)> = cases
         .values()
+        .filter(|case| case.facts.method_version == METHOD_VERSION)
         .filter_map(|case| {
             let cell = knowledge.cells(case.id)?.get(index)?;
             Some((case, cell.times[workload.index()].as_ref()?))

@@ -1,7 +1,7 @@
 //! The models that a user may name: files, catalogue entries, synthetic families.
 //!
-//! Invariant: facts come from the file's bytes; they are read once and remembered under the file's
-//! size and time of change.
+//! Invariant: facts come from the file's bytes; they are read once and remembered under the file's size and time
+//! of change, and read again when the method that counts them is another.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,8 +10,8 @@ use std::time::UNIX_EPOCH;
 use siliconroute_core::model::{Bindings, Case, ModelFacts};
 use siliconroute_core::{CaseId, Dimension};
 use siliconroute_engine::packages::{self, Fetcher};
-use siliconroute_onnx::{BindError, LoadError, Model, SyntheticModel, WriteError};
-use siliconroute_store::{ModelRecord, Store, StoreError};
+use siliconroute_onnx::{BindError, LoadError, METHOD_VERSION, Model, SyntheticModel, WriteError};
+use siliconroute_store::{ModelRecord, Store, StoreError, StoredModel};
 
 use crate::catalogue::{Catalogue, CatalogueModel};
 use crate::error::ErrorKind;
@@ -247,7 +247,9 @@ impl Models<'_> {
             return Err(ModelError::BatchConflict { batch, bound });
         }
         let id = CaseId::derive(model.facts.id, &bindings.to_string());
-        if let Some(mut case) = self.store.case(id)? {
+        if let Some(mut case) = self.store.case(id)?
+            && case.facts.method_version == METHOD_VERSION
+        {
             case.model_name.clone_from(&model.name);
             return Ok(case);
         }
@@ -259,6 +261,63 @@ impl Models<'_> {
         let case = Case::new(model.facts.id, model.name.clone(), bindings, facts);
         self.store.record_case(&case, self.now_unix_ms)?;
         Ok(case)
+    }
+
+    /// Counts the work of those `cases` anew that another method counted, where the model's file is still there.
+    ///
+    /// Cases of models that are gone, changed or refused by now stay as they are.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn recount(&self, cases: &mut [Case]) -> Result<(), StoreError> {
+        let is_stale = |case: &Case| case.facts.method_version != METHOD_VERSION;
+        if !cases.iter().any(is_stale) {
+            return Ok(());
+        }
+        for known in self.store.models()? {
+            let mut stale: Vec<&mut Case> =
+                cases.iter_mut().filter(|case| case.model == known.facts.id && is_stale(case)).collect();
+            if stale.is_empty() {
+                continue;
+            }
+            let Some(model) = self.load_unchanged(&known)? else { continue };
+            let record = ModelRecord {
+                facts: model.facts(),
+                name: &known.name,
+                path: known.path.as_deref(),
+                licence: None,
+                source: None,
+            };
+            self.store.record_model(&record, self.now_unix_ms)?;
+            for case in &mut stale {
+                match model.case_facts(&case.bindings) {
+                    Ok(facts) => {
+                        case.facts = facts;
+                        self.store.record_case(case, self.now_unix_ms)?;
+                    }
+                    Err(error) => tracing::info!("{} cannot be counted anew: {error}", case.label()),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The model as it was recorded, unless its file is gone, changed or unusable.
+    fn load_unchanged(&self, known: &StoredModel) -> Result<Option<Model>, StoreError> {
+        let Some(path) = &known.path else { return Ok(None) };
+        let Some((size, modified)) = file_stamp(path) else { return Ok(None) };
+        // The stamp spares reading a large file that holds another model by now.
+        let same = self.store.model_by_file(path, size, modified)?;
+        if same.is_none_or(|same| same.facts.id != known.facts.id) {
+            return Ok(None);
+        }
+        match siliconroute_onnx::load_model(path) {
+            Ok(model) => Ok(Some(model).filter(|model| model.facts().id == known.facts.id)),
+            Err(error) => {
+                tracing::info!("{} cannot be counted anew: {error}", path.display());
+                Ok(None)
+            }
+        }
     }
 
     fn generate(&self, model: &SyntheticModel) -> Result<PathBuf, ModelError> {
@@ -295,6 +354,7 @@ impl Models<'_> {
         if let Some((size, modified)) = stamp
             && let Some(known) = self.store.model_by_file(path, size, modified)?
             && !known.facts.external_data
+            && known.facts.method_version == METHOD_VERSION
         {
             return Ok(known.facts);
         }

@@ -134,3 +134,56 @@ fn the_same_bindings_are_the_same_case() {
     assert!((case(3).facts.flops / case(1).facts.flops - 3.0).abs() < 1e-9);
     assert_eq!(library.store.cases().unwrap().len(), 3);
 }
+
+/// Makes what the store knows of a model and its case look counted by an earlier method.
+fn make_stale(library: &Library, model: &KnownModel, case: &Case) -> Case {
+    let mut facts = model.facts.clone();
+    (facts.method_version, facts.parameters) = (METHOD_VERSION - 1, 1);
+    let record = ModelRecord {
+        facts: &facts,
+        name: &model.name,
+        path: None,
+        licence: None,
+        source: Some("synthetic"),
+    };
+    library.store.record_model(&record, 0).unwrap();
+    let mut stale = case.clone();
+    (stale.facts.method_version, stale.facts.flops) = (METHOD_VERSION - 1, 1.0);
+    library.store.record_case(&stale, 0).unwrap();
+    stale
+}
+
+#[test]
+fn facts_that_another_method_counted_are_counted_anew_where_they_are_used() {
+    let library = Library::new();
+    let model = library.resolve("mlp-64w-2l").unwrap();
+    let case = library.models().case(&model, &Given::default()).unwrap();
+    make_stale(&library, &model, &case);
+    assert_eq!(library.resolve("mlp-64w-2l").unwrap().facts, model.facts);
+    assert_eq!(library.models().case(&model, &Given::default()).unwrap(), case);
+    assert_eq!(library.store.cases().unwrap(), [case]);
+    assert_eq!(library.store.model(model.facts.id).unwrap().unwrap().facts, model.facts);
+}
+
+#[test]
+fn recorded_cases_are_counted_anew_while_their_file_is_the_same() {
+    let library = Library::new();
+    let model = library.resolve("mlp-64w-2l").unwrap();
+    let case = library.models().case(&model, &Given::default()).unwrap();
+    let stale = make_stale(&library, &model, &case);
+    let mut cases = [stale.clone()];
+    library.models().recount(&mut cases).unwrap();
+    assert_eq!(cases.as_slice(), std::slice::from_ref(&case));
+    assert_eq!(library.store.cases().unwrap(), cases);
+    let known = library.store.model(model.facts.id).unwrap().unwrap();
+    assert_eq!((known.facts, known.source.as_deref()), (model.facts.clone(), Some("synthetic")));
+
+    make_stale(&library, &model, &case);
+    SyntheticModel::new(siliconroute_onnx::SyntheticFamily::Mlp, 32, 1).write(&model.path).unwrap();
+    let mut cases = [stale.clone()];
+    library.models().recount(&mut cases).unwrap();
+    assert_eq!(cases.as_slice(), std::slice::from_ref(&stale), "the file holds another model");
+    std::fs::remove_file(&model.path).unwrap();
+    library.models().recount(&mut cases).unwrap();
+    assert_eq!(cases, [stale], "the file is gone");
+}

@@ -29,7 +29,11 @@ fn a_store_of_every_version_opens_with_its_rows() {
 
         let store = Store::open(&path, &OpenOptions::default()).unwrap();
         assert_eq!(store.check().unwrap(), Vec::<String>::new());
-        assert_eq!((store.models().unwrap().len(), store.cases().unwrap().len()), (1, 1));
+        let (models, cases) = (store.models().unwrap(), store.cases().unwrap());
+        assert_eq!((models.len(), cases.len()), (1, 1));
+        if index == 0 {
+            assert_eq!((models[0].facts.method_version, cases[0].facts.method_version), (0, 0));
+        }
         assert_eq!(store.targets().unwrap()[0].target.key, TargetKey("cpu/openvino".to_owned()));
         let trials = store.trial_summaries(&TrialFilter::default()).unwrap();
         assert_eq!(trials.len(), 2);
