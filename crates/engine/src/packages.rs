@@ -26,7 +26,7 @@ mod wheel_fixture;
 pub use fetch::{CheckError, FetchError, Fetcher, PipFetcher, check_wheel, fetch_wheel};
 pub use fit::{MachineFacts, Platform, Unfit, fits};
 pub use install::{InstallError, RemoveError, Source, install, remove};
-pub use lock::{LockError, remove_leftovers};
+pub use lock::{FolderLock, LockError, TEMPORARY, remove_leftovers};
 pub use pin::{InvalidPin, MemberPin, Sha256Digest, WheelPin, WheelTags};
 pub use progress::{Progress, Silent, Step};
 pub use record::{Installed, InstalledFrom, RecordError, list_installed};

@@ -168,14 +168,14 @@ impl SyntheticModel {
         writer.finish()
     }
 
-    /// Writes the model to `path`, whole or not at all.
+    /// Writes the model to `path`, whole or not at all; until it is whole, its name beside `path` begins `.tmp-`.
     ///
     /// # Errors
     /// When the folder of `path` cannot be written to.
     pub fn write(&self, path: &Path) -> Result<(), WriteError> {
         let failed = |source| WriteError { path: path.to_owned(), source };
         let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut file = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
+        let mut file = tempfile::Builder::new().prefix(".tmp-").tempfile_in(folder).map_err(failed)?;
         file.write_all(&self.to_bytes()).map_err(failed)?;
         file.persist(path).map_err(|error| failed(error.error))?;
         Ok(())

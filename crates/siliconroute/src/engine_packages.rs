@@ -311,7 +311,9 @@ impl packages::Progress for Forward<'_> {
                 self.listener.event(Event::Bytes { done: done_bytes, total: total_bytes });
             }
             Step::Waiting => {
-                self.listener.event(Event::Notice("another program is installing; waiting".to_owned()));
+                self.listener.event(Event::Notice(
+                    "another program is writing into this home; waiting until it is done".to_owned(),
+                ));
             }
             Step::Checking | Step::Unpacking { .. } | Step::Done => {}
         }

@@ -92,6 +92,9 @@ pub enum ModelError {
         #[source]
         source: packages::UnpackError,
     },
+    /// Another program writes into the folder of models, or the folder cannot be locked.
+    #[error(transparent)]
+    Lock(#[from] packages::LockError),
     /// A file of the home folder.
     #[error("cannot prepare `{path}`")]
     Folder {
@@ -118,10 +121,13 @@ impl ModelError {
             Self::Offline(_) => ErrorKind::NothingSuitable,
             Self::Unpack { source: packages::UnpackError::Cancelled, .. } => ErrorKind::Interrupted,
             Self::Changed { .. } => ErrorKind::WorkFailed,
-            Self::Fetch { source: packages::FetchError::Cancelled, .. } => ErrorKind::Interrupted,
-            Self::Generate(_) | Self::Fetch { .. } | Self::Unpack { .. } | Self::Folder { .. } => {
-                ErrorKind::WorkFailed
-            }
+            Self::Fetch { source: packages::FetchError::Cancelled, .. }
+            | Self::Lock(packages::LockError::Cancelled) => ErrorKind::Interrupted,
+            Self::Lock(_)
+            | Self::Generate(_)
+            | Self::Fetch { .. }
+            | Self::Unpack { .. }
+            | Self::Folder { .. } => ErrorKind::WorkFailed,
             Self::Store(_) => ErrorKind::Store,
         }
     }
@@ -193,7 +199,7 @@ impl Models<'_> {
         let origin = parse_reference(reference)?;
         let (path, name) = match &origin {
             Origin::File(path) => (path.clone(), file_name(path)),
-            Origin::Synthetic(model) => (self.generate(model)?, model.name()),
+            Origin::Synthetic(model) => (self.generate(model, progress)?, model.name()),
             Origin::Catalogue(model) => (self.fetch(model, fetcher, progress)?, model.name.clone()),
         };
         let facts = self.facts(&path, &name, &origin)?;
@@ -320,9 +326,14 @@ impl Models<'_> {
         }
     }
 
-    fn generate(&self, model: &SyntheticModel) -> Result<PathBuf, ModelError> {
+    fn generate(
+        &self,
+        model: &SyntheticModel,
+        progress: &mut dyn packages::Progress,
+    ) -> Result<PathBuf, ModelError> {
         let path = self.folder.join(format!("{}.onnx", model.name()));
         if !path.is_file() {
+            let _lock = packages::FolderLock::acquire(&self.folder, progress)?;
             model.write(&path)?;
         }
         Ok(path)

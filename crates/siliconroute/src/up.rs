@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use siliconroute_core::trial::{FailureKind, Purpose};
 use siliconroute_core::{Case, TargetKey, Workload};
+use siliconroute_engine::packages;
 use siliconroute_onnx::{SyntheticModel, published_ladder};
 use siliconroute_store::StoredModel;
 
@@ -300,7 +301,12 @@ impl Router {
     ///
     /// # Errors
     /// When a name is no synthetic model or the folder cannot be written.
-    pub fn generate_models(&self, names: &[String], folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    pub fn generate_models(
+        &self,
+        names: &[String],
+        folder: &Path,
+        listener: &mut dyn Listener,
+    ) -> Result<Vec<PathBuf>, Error> {
         let models = if names.is_empty() {
             published_ladder()
         } else {
@@ -309,6 +315,13 @@ impl Router {
             names.iter().map(parse).collect::<Result<_, _>>()?
         };
         std::fs::create_dir_all(folder).map_err(|source| Error::Write { path: folder.to_owned(), source })?;
+        // A folder of the user's own gets no lock file.
+        let _lock = if folder == self.home.models() {
+            let mut progress = Forward { listener, router: self };
+            Some(packages::FolderLock::acquire(folder, &mut progress).map_err(ModelError::from)?)
+        } else {
+            None
+        };
         models
             .into_iter()
             .map(|model| {

@@ -106,7 +106,7 @@ fn fetch(session: &Session<'_>, names: &[String]) -> Result<ExitCode, Error> {
 
 fn generate(session: &Session<'_>, names: &[String], to: Option<&Path>) -> Result<ExitCode, Error> {
     let folder = to.map_or_else(|| session.router.home().models(), absolute);
-    let written = session.router.generate_models(names, &folder)?;
+    let written = session.router.generate_models(names, &folder, &mut session.progress())?;
     if session.output.json {
         session.output.document(&json!({"schema": "siliconroute.models/1", "generated": written}));
     } else {

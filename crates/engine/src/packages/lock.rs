@@ -1,4 +1,4 @@
-//! The lock on a packages folder, and the leftovers of processes that died holding it.
+//! The lock on a folder of packages or models, and the leftovers of processes that died holding it.
 //!
 //! Invariant: whoever holds the lock is the only one that writes into the folder, so anything temporary found
 //! under it is nobody's.
@@ -13,19 +13,19 @@ use super::seal::remove_dead_seals;
 
 /// The file that is locked; it stays.
 const LOCK_FILE: &str = ".lock";
-/// What is being unpacked.
-pub(super) const TEMPORARY: &str = ".tmp-";
+/// How the names of what is being unpacked or written begin, in any folder that a [`FolderLock`] guards.
+pub const TEMPORARY: &str = ".tmp-";
 /// What is being deleted.
 pub(super) const TRASH: &str = ".trash-";
 
 /// How often a held lock is tried again.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// Why a packages folder could not be locked.
+/// Why a folder of packages or models could not be locked.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// The folder cannot be made or its lock file cannot be used.
-    #[error("cannot lock the packages folder `{}`", path.display())]
+    #[error("cannot lock the folder `{}`", path.display())]
     Io {
         /// The folder or lock file.
         path: PathBuf,
@@ -34,19 +34,23 @@ pub enum LockError {
         source: io::Error,
     },
     /// The caller asked to stop while another process held the lock.
-    #[error("cancelled while another process was installing")]
+    #[error("cancelled while another process was writing into the folder")]
     Cancelled,
 }
 
-/// The exclusive lock on a packages folder, held until dropped; the system drops it for a process that dies.
+/// The exclusive lock on a folder of packages or models, held until dropped; the system drops it for a process
+/// that dies.
 #[derive(Debug)]
-pub(super) struct FolderLock {
+pub struct FolderLock {
     _file: File,
 }
 
 impl FolderLock {
     /// Makes `root` where it is missing, waits for its lock and removes leftovers.
-    pub(super) fn acquire(root: &Path, progress: &mut dyn Progress) -> Result<Self, LockError> {
+    ///
+    /// # Errors
+    /// When the folder or its lock file cannot be used, or the caller wants to stop while another process holds it.
+    pub fn acquire(root: &Path, progress: &mut dyn Progress) -> Result<Self, LockError> {
         let failed = |path: &Path, source| LockError::Io { path: path.to_owned(), source };
         fs::create_dir_all(root).map_err(|source| failed(root, source))?;
         let path = root.join(LOCK_FILE);

@@ -5,7 +5,7 @@
 /// Where an installation stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// Another process is installing into the same folder; said once for each wait.
+    /// Another process is writing into the same folder; said once for each wait.
     Waiting,
     /// The wheel is on its way.
     Fetching {

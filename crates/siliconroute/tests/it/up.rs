@@ -101,7 +101,7 @@ fn the_users_own_model_is_measured_too() {
     let simulated = Simulated::usual();
     let own = simulated.home.path().join("own.onnx");
     let router = simulated.router();
-    router.generate_models(&["mlp-64w-2l".to_owned()], simulated.home.path()).unwrap();
+    router.generate_models(&["mlp-64w-2l".to_owned()], simulated.home.path(), &mut Silent).unwrap();
     std::fs::rename(simulated.home.path().join("mlp-64w-2l.onnx"), &own).unwrap();
     let plan = UpPlan { models: vec![own.display().to_string()] };
     let report = router.up(&plan, &mut Silent).unwrap();
