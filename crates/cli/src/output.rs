@@ -11,6 +11,7 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
 use serde::Serialize;
 use siliconroute::Error;
+pub(crate) use siliconroute::machine::brief;
 use siliconroute::machine::describe_error;
 
 /// Where results and messages go.
@@ -88,19 +89,6 @@ pub(crate) fn optional<T>(value: Option<T>, show: impl Fn(T) -> String) -> Cell 
     Cell::new(value.map_or_else(|| "–".to_owned(), show))
 }
 
-/// A long text cut in the middle: errors of engines begin with what failed and end with why.
-pub(crate) fn brief(text: &str) -> String {
-    const HEAD: usize = 40;
-    const TAIL: usize = 100;
-    let characters: Vec<char> = text.chars().collect();
-    if characters.len() <= HEAD + TAIL + 3 {
-        return text.to_owned();
-    }
-    let head: String = characters[..HEAD].iter().collect();
-    let tail: String = characters[characters.len() - TAIL..].iter().collect();
-    format!("{} … {}", head.trim_end(), tail.trim_start())
-}
-
 /// Milliseconds with a fitting unit.
 pub(crate) fn milliseconds(ms: f64) -> String {
     siliconroute_core::decide::format_duration_ns(ms * 1e6)
@@ -117,6 +105,13 @@ pub(crate) fn bytes(count: u64) -> String {
     }
 }
 
+/// A large count of a unit, such as `4.09 GFLOP` or `64 FLOP`.
+pub(crate) fn quantity(value: f64, unit: &str) -> String {
+    let count = count(value);
+    let space = if count.ends_with(char::is_alphabetic) { "" } else { " " };
+    format!("{count}{space}{unit}")
+}
+
 /// A large count with a decimal prefix, such as `4.09 G`.
 pub(crate) fn count(value: f64) -> String {
     match value {
@@ -124,5 +119,23 @@ pub(crate) fn count(value: f64) -> String {
         v if v < 1e6 => format!("{:.2} k", v / 1e3),
         v if v < 1e9 => format!("{:.2} M", v / 1e6),
         v => format!("{:.2} G", v / 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unit_stands_apart_from_a_number_and_joins_a_prefix() {
+        for (value, expected) in [
+            (64.0, "64 FLOP"),
+            (999.0, "999 FLOP"),
+            (1e3, "1.00 kFLOP"),
+            (4.09e9, "4.09 GFLOP"),
+            (0.0, "0 FLOP"),
+        ] {
+            assert_eq!(quantity(value, "FLOP"), expected);
+        }
     }
 }

@@ -25,8 +25,8 @@ use siliconroute_hardware::Conditions;
 use crate::discovery::Found;
 
 use order::Shuffle;
-pub use outputs::is_trusted;
 use outputs::{SessionOutputs, check_outputs};
+pub use outputs::{all_refuse, is_trusted};
 use subject::Subject;
 pub use subject::check_placement;
 pub use workers::Workers;

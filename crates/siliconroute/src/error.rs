@@ -11,6 +11,7 @@ use siliconroute_engine::session::InputError;
 use crate::array_file::ArrayFileError;
 use crate::home::HomeError;
 use crate::inputs::InputsError;
+use crate::machine::brief;
 use crate::models::ModelError;
 use crate::settings::SettingsError;
 
@@ -115,6 +116,14 @@ pub enum Error {
         /// What the user can do about it.
         advice: &'static str,
     },
+    /// Every engine that was asked refuses the model, a trusted one among them.
+    #[error("no engine takes {case}: {refusals}")]
+    ModelRefused {
+        /// The case.
+        case: String,
+        /// Target and refusal, joined.
+        refusals: String,
+    },
     /// Every suitable target failed on an inference.
     #[error("{case} failed on every suitable target: {failures}")]
     AllFailed {
@@ -124,7 +133,7 @@ pub enum Error {
         failures: String,
     },
     /// A worker failed where there is no other to turn to.
-    #[error("{target}: {failure}")]
+    #[error("{target}: {}", brief(&failure.to_string()))]
     Worker {
         /// The target.
         target: String,
@@ -184,6 +193,7 @@ impl Error {
             Self::Settings(_)
             | Self::Input(_)
             | Self::Usage(_)
+            | Self::ModelRefused { .. }
             | Self::UnknownPackage { .. }
             | Self::UnknownTarget { .. } => ErrorKind::Usage,
             Self::Model(error) => error.kind(),

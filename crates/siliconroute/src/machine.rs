@@ -265,6 +265,19 @@ pub fn describe_error(error: &dyn std::error::Error) -> String {
     text
 }
 
+/// A long text cut in the middle: errors of engines begin with what failed and end with why.
+pub fn brief(text: &str) -> String {
+    const HEAD: usize = 40;
+    const TAIL: usize = 100;
+    let characters: Vec<char> = text.chars().collect();
+    if characters.len() <= HEAD + TAIL + 3 {
+        return text.to_owned();
+    }
+    let head: String = characters[..HEAD].iter().collect();
+    let tail: String = characters[characters.len() - TAIL..].iter().collect();
+    format!("{} … {}", head.trim_end(), tail.trim_start())
+}
+
 fn parse_version(text: &str) -> Option<(u32, u32)> {
     let mut parts = text.split(['.', ' ', '-']);
     Some((parts.next()?.parse().ok()?, parts.next().unwrap_or("0").parse().ok()?))
@@ -273,6 +286,16 @@ fn parse_version(text: &str) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_text_keeps_its_beginning_and_its_end() {
+        let short = "é".repeat(143);
+        assert_eq!(brief(&short), short);
+        let long = format!("load failed {} no such operator", "x".repeat(500));
+        let cut = brief(&long);
+        assert!(cut.starts_with("load failed x") && cut.ends_with("x no such operator"), "{cut}");
+        assert_eq!(cut.chars().count(), 143);
+    }
 
     #[test]
     fn versions_are_read_up_to_the_second_part() {

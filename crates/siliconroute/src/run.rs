@@ -17,10 +17,11 @@ use siliconroute_engine::worker::remote::RemoteSession;
 use siliconroute_engine::worker::serve::load_engine;
 use siliconroute_engine::worker::wire::EngineSpec;
 
-use crate::campaign::check_placement;
+use crate::campaign::{all_refuse, check_placement};
 use crate::discovery::Found;
 use crate::error::Error;
 use crate::learn::Learned;
+use crate::machine::brief;
 use crate::models::KnownModel;
 use crate::router::{NO_TELEMETRY, Router, Targets};
 use crate::verified::check_engine;
@@ -144,6 +145,9 @@ impl Router {
                 }
                 Err(failure) => fell_back.push(FellBack { target, failure }),
             }
+        }
+        if all_refuse(fell_back.iter().map(|fallen| (&fallen.target, &fallen.failure))) {
+            return Err(Error::ModelRefused { case: case.label(), refusals: joined(&fell_back) });
         }
         Err(all_failed(case, &fell_back))
     }
@@ -358,9 +362,24 @@ pub fn no_target(case: &Case, decision: &Decision<'_>, learned: &Learned) -> Err
         .iter()
         .filter_map(|candidate| {
             let exclusion = candidate.outlook.err()?;
-            Some(format!("{} {}", learned.knowledge.target(candidate.target).key, exclusion.sentence()))
+            let key = &learned.knowledge.target(candidate.target).key;
+            tracing::info!("{key} {}", exclusion.sentence());
+            Some(format!("{key} {}", brief(&exclusion.sentence())))
         })
         .collect();
+    let failures: Option<Vec<_>> = decision
+        .candidates
+        .iter()
+        .map(|candidate| match candidate.outlook {
+            Err(Exclusion::Failed(failure)) => {
+                Some((&learned.knowledge.target(candidate.target).key, failure))
+            }
+            _ => None,
+        })
+        .collect();
+    if failures.is_some_and(all_refuse) {
+        return Error::ModelRefused { case: case.label(), refusals: reasons.join("; ") };
+    }
     let excluded_by = |matches: fn(&Exclusion) -> bool| {
         decision.candidates.iter().filter_map(|candidate| candidate.outlook.err()).any(matches)
     };
@@ -383,7 +402,17 @@ fn failure_of(error: RunError) -> Failure {
 }
 
 fn all_failed(case: &Case, fell_back: &[FellBack]) -> Error {
-    let failures: Vec<String> =
-        fell_back.iter().map(|fallen| format!("{}: {}", fallen.target, fallen.failure)).collect();
-    Error::AllFailed { case: case.label(), failures: failures.join("; ") }
+    Error::AllFailed { case: case.label(), failures: joined(fell_back) }
+}
+
+/// Target and failure, in brief; what engines said in full goes to the log.
+fn joined(fell_back: &[FellBack]) -> String {
+    let failures: Vec<String> = fell_back
+        .iter()
+        .map(|FellBack { target, failure }| {
+            tracing::info!("{target}: {failure}");
+            format!("{target}: {}", brief(&failure.to_string()))
+        })
+        .collect();
+    failures.join("; ")
 }

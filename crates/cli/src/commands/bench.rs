@@ -4,11 +4,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use siliconroute::campaign::all_refuse;
 use siliconroute::discovery::Found;
 use siliconroute::event::{Event, Listener as _, Stage};
 use siliconroute::measure::{Job, Order};
 use siliconroute::settings::parse_workload;
-use siliconroute::{Error, Targets};
+use siliconroute::{Error, ErrorKind, Targets};
 use siliconroute_core::statistics::{Summary, summarise};
 use siliconroute_core::trial::{OutputCheck, Purpose, Sample, Trial};
 use siliconroute_core::{Reading, TargetKey, Workload};
@@ -67,8 +68,12 @@ pub(super) fn run(session: &Session<'_>, arguments: &Bench) -> Result<ExitCode, 
     if measured.interrupted {
         return Err(Error::Interrupted);
     }
-    let any = rows.iter().any(|row| row.summary.is_some());
-    Ok(if any { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    if rows.iter().any(|row| row.summary.is_some()) {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let failures = rows.iter().filter_map(|row| Some((&row.trial.target, row.trial.outcome.as_ref().err()?)));
+    let kind = if all_refuse(failures) { ErrorKind::Usage } else { ErrorKind::WorkFailed };
+    Ok(ExitCode::from(kind.exit_code()))
 }
 
 fn jobs(session: &Session<'_>, arguments: &Bench, chosen: &[TargetKey]) -> Result<Vec<Job>, Error> {

@@ -13,7 +13,7 @@ use siliconroute_core::Case;
 
 use super::{Session, absolute};
 use crate::arguments::{ModelsCommand, Shape};
-use crate::output::{Output, bytes, count, table};
+use crate::output::{Output, bytes, count, quantity, table};
 
 pub(super) fn run(session: &Session<'_>, command: &ModelsCommand) -> Result<ExitCode, Error> {
     match command {
@@ -170,9 +170,9 @@ fn print_facts(output: &Output, model: &KnownModel, case: &Case) {
     output.line(format!("case        {bindings}"));
     let flops = case.facts.flops;
     output.line(format!(
-        "work        {}FLOP ({}MAC), family {}",
-        count(flops),
-        count(flops / 2.0),
+        "work        {} ({}), family {}",
+        quantity(flops, "FLOP"),
+        quantity(flops / 2.0, "MAC"),
         case.facts.family
     ));
     let mut classes = table(&["class", "#nodes", "#FLOP", "#bytes moved"]);

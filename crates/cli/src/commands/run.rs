@@ -8,7 +8,7 @@ use siliconroute_core::tensor::NamedTensor;
 
 use super::Session;
 use crate::arguments::Run;
-use crate::output::milliseconds;
+use crate::output::{brief, milliseconds};
 
 /// Outputs with more elements are described and not printed.
 const MOST_PRINTED: usize = 16;
@@ -65,11 +65,15 @@ pub(super) fn run(session: &Session<'_>, arguments: &Run) -> Result<ExitCode, Er
         return Ok(ExitCode::SUCCESS);
     }
     for fallen in &outcome.fell_back {
-        output.message(format!("{} failed, so another target answered: {}", fallen.target, fallen.failure));
+        let failure = brief(&fallen.failure.to_string());
+        output.message(format!("{} failed, so another target answered: {failure}", fallen.target));
     }
     output.line(format!("{} on {} in {}", case.label(), outcome.target, milliseconds(outcome.run_ms)));
     for tensor in &outcome.outputs {
         output.line(describe(tensor));
+    }
+    if outcome.outputs.is_empty() {
+        output.line("the model has no output that is a tensor");
     }
     Ok(ExitCode::SUCCESS)
 }

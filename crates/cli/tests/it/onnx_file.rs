@@ -45,11 +45,13 @@ pub(crate) struct OneNode<'a> {
     pub(crate) weight_at: Option<&'a str>,
     /// Inputs of the model; the first is the node's.
     pub(crate) inputs: &'a [&'a str],
+    /// Outputs of the model; the node gives `y`.
+    pub(crate) outputs: &'a [&'a str],
 }
 
 impl Default for OneNode<'_> {
     fn default() -> Self {
-        Self { operator: "Relu", opset: 17, weight_at: None, inputs: &["x"] }
+        Self { operator: "Relu", opset: 17, weight_at: None, inputs: &["x"], outputs: &["y"] }
     }
 }
 
@@ -74,7 +76,9 @@ impl OneNode<'_> {
         for input in self.inputs {
             graph = graph.message(11, &vector(input));
         }
-        graph = graph.message(12, &vector("y"));
+        for output in self.outputs {
+            graph = graph.message(12, &vector(output));
+        }
         let opset = Message::default().text(1, "").number(2, self.opset);
         Message::default().number(1, 9).message(7, &graph).message(8, &opset).0
     }

@@ -14,6 +14,7 @@ use siliconroute_engine::worker::wire::EngineSpec;
 use super::subject::{Progress, Subject, check_placement, compile_cache, grown, remote_model};
 use super::{CaseToMeasure, SessionOutputs, Setting, Shuffle, Workers, finish};
 use crate::discovery::Found;
+use crate::machine::brief;
 
 pub(super) fn measure(
     workers: &mut Workers<'_>,
@@ -53,7 +54,8 @@ fn measure_starts(
         let primed = start(launcher, found, test, setting, (0, Duration::ZERO, FileCache::Warm));
         match primed {
             Err(Unstarted::Worker(failure)) => {
-                surroundings.notice(format!("{} is left out: {failure}", found.target.key));
+                let reason = brief(&failure.to_string());
+                surroundings.notice(format!("{} is left out: {reason}", found.target.key));
             }
             Err(Unstarted::Model(failure)) => {
                 subjects.push(Subject::of_cold_starts(found, started_unix_ms, Err(failure)));

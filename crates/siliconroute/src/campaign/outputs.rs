@@ -3,7 +3,7 @@
 //! Invariant: a target is compared only with outputs that the reference gives again when it is asked again.
 
 use siliconroute_core::tensor::Tensor;
-use siliconroute_core::trial::OutputCheck;
+use siliconroute_core::trial::{Failure, FailureKind, OutputCheck};
 use siliconroute_core::{AccuracyClass, OutputDifference, TargetKey};
 
 /// Targets that are taken for right: engines that compute every operator themselves, in the model's own
@@ -13,6 +13,20 @@ const TRUSTED_REFERENCES: [&str; 2] = ["cpu/ort", "cpu/rten"];
 /// Whether outputs of the target called `key` may be what others are compared with.
 pub fn is_trusted(key: &TargetKey) -> bool {
     TRUSTED_REFERENCES.contains(&key.as_str())
+}
+
+/// Whether these failures show that the model is at fault: every target refuses it, a trusted one among them.
+///
+/// A chip's own provider may lack operators, but the trusted engines compute whatever valid model they know.
+pub fn all_refuse<'f>(failures: impl IntoIterator<Item = (&'f TargetKey, &'f Failure)>) -> bool {
+    let mut trusted = false;
+    for (target, failure) in failures {
+        if failure.kind != FailureKind::Refused {
+            return false;
+        }
+        trusted |= is_trusted(target);
+    }
+    trusted
 }
 
 /// What a session computed from the same inputs in its first run and, once it was sampled, in its last.

@@ -12,6 +12,7 @@ use siliconroute_engine::worker::wire::EngineSpec;
 
 use super::{CaseToMeasure, Sampling, SessionOutputs, Setting, Workers};
 use crate::discovery::Found;
+use crate::machine::brief;
 
 /// A session under measurement.
 pub(super) struct Subject<'a> {
@@ -56,7 +57,7 @@ impl<'a> Subject<'a> {
             Err(failure) => {
                 let key = &found.target.key;
                 workers.drop_worker(key);
-                surroundings.notice(format!("{key} is left out: {failure}"));
+                surroundings.notice(format!("{key} is left out: {}", brief(&failure.to_string())));
                 return None;
             }
         };

@@ -198,3 +198,32 @@ fn what_the_reference_refuses_to_compute_nobody_else_answers() {
     assert!(error.contains("index 999 is beyond the table"), "{error}");
     assert_eq!(session.fell_back().len(), 1);
 }
+
+#[test]
+fn a_model_that_every_engine_refuses_is_the_callers_error_told_in_brief() {
+    let reason = format!("load failed {}: this is an invalid model", "at length ".repeat(300));
+    let refuse = Behaviour::fault(Moment::Create, Fault::Refuse(reason));
+    let refusing =
+        |key: &str, ns: f64| FakeTarget::new(key, TimeLaw::new(ns, 0.0)).on("mlp-64w-2l", refuse.clone());
+    let simulated = Simulated::of(vec![
+        FakeEngine::new("onnxruntime", vec![refusing("cpu/ort", 1e3)]),
+        FakeEngine::new("fakea", vec![refusing(FAST, 1e6)]),
+        FakeEngine::new("rten", vec![]),
+    ]);
+    simulated.up();
+    let router = simulated.router();
+    let targets = router.targets(&mut Silent).unwrap();
+    let learned = router.learn(&targets).unwrap();
+    let Question { model, case } = unseen(&router);
+    let open = |target: Option<&str>| {
+        let routing = Routing { target: target.map(key), isolated: true, ..Routing::default() };
+        router.open_session(&model, &case, &targets, &learned, &routing).unwrap_err()
+    };
+    for error in [open(None), open(Some("cpu/ort"))] {
+        assert_eq!(error.kind(), ErrorKind::Usage, "{error}");
+        let text = error.to_string();
+        assert!(text.contains("this is an invalid model") && text.len() < 500, "{text}");
+    }
+    // A provider of one chip may lack what the model needs.
+    assert_eq!(open(Some(FAST)).kind(), ErrorKind::WorkFailed);
+}
