@@ -9,6 +9,7 @@ mod discovery;
 mod evaluation;
 mod failures;
 mod interruption;
+mod learning;
 mod outputs;
 mod packages;
 mod routing;
