@@ -5,6 +5,7 @@
 //!
 //! Reading order: `devices` (what a library offers), `session` (one loaded model), `placement`.
 
+mod compile_cache;
 mod devices;
 mod placement;
 mod session;

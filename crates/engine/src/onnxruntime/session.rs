@@ -13,6 +13,7 @@ use siliconroute_core::Reading;
 use siliconroute_core::tensor::{NamedTensor, Tensor, TensorData, TensorSpec};
 use siliconroute_core::trial::Placement;
 
+use super::compile_cache::{self, Cached};
 use super::devices::{Access, Configured};
 use super::placement;
 use crate::session::{RunError, Session, SessionError, SessionRequest, check_inputs, one_line};
@@ -28,8 +29,15 @@ pub(super) fn create(
 ) -> Result<Box<dyn Session>, SessionError> {
     let turn =
         configured.quirks.one_at_a_time.then(|| ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner));
-    let session =
-        commit(environment, configured, request).map_err(|error| SessionError::Refused(one_line(&error)))?;
+    let target = &configured.offer.target;
+    let cached = match request.compile_cache {
+        Some(folder) => {
+            compile_cache::prepare(target.provider.as_str(), target.chip_kind, &target.options, folder)?
+        }
+        None => Cached::default(),
+    };
+    let session = commit(environment, configured, request, &cached)
+        .map_err(|error| SessionError::Refused(one_line(&error)))?;
     drop(turn);
     let in_engine_order: Option<Vec<usize>> = session
         .inputs()
@@ -55,6 +63,7 @@ fn commit(
     environment: &Environment,
     configured: &Configured,
     request: &SessionRequest<'_>,
+    cached: &Cached,
 ) -> ort::Result<OrtSession> {
     let mut builder = OrtSession::builder(environment)?
         .with_optimization_level(GraphOptimizationLevel::All)?
@@ -70,7 +79,11 @@ fn commit(
             builder = builder.with_dimension_override(dimension, i64::try_from(size).unwrap_or(i64::MAX))?;
         }
     }
-    let target = &configured.offer.target;
+    for (key, value) in &cached.entries {
+        builder = builder.with_config_entry(*key, value)?;
+    }
+    let mut options = configured.offer.target.options.clone();
+    options.extend(cached.options.clone());
     let mut builder = match configured.access {
         Access::Device(index) => {
             let device = environment
@@ -80,17 +93,17 @@ fn commit(
             let prefixed = |(key, value): (&String, &String)| {
                 (format!("{}.{key}", configured.registered_name), value.clone())
             };
-            let options: Vec<(String, String)> = target.options.iter().map(prefixed).collect();
+            let options: Vec<(String, String)> = options.iter().map(prefixed).collect();
             builder.with_devices([device], Some(&options))?
         }
         Access::Name => {
-            let provider = target.options.iter().fold(OpenVINO::default(), |provider, (key, value)| {
+            let provider = options.iter().fold(OpenVINO::default(), |provider, (key, value)| {
                 provider.with_arbitrary_config(key, value)
             });
             builder.with_execution_providers([provider.build().error_on_failure()])?
         }
     };
-    builder.commit_from_file(request.model)
+    builder.commit_from_file(cached.model.as_deref().unwrap_or(request.model))
 }
 
 struct LoadedModel {
