@@ -35,6 +35,19 @@ impl<T> Reading<T> {
         }
     }
 
+    /// Applies `f`, which may find a reason of its own, to an available value.
+    pub fn and_then<U>(self, f: impl FnOnce(T) -> Reading<U>) -> Reading<U> {
+        match self {
+            Self::Available(value) => f(value),
+            Self::Unavailable(reason) => Reading::Unavailable(reason),
+        }
+    }
+
+    /// Pairs two available values; the reason of the first that is missing counts.
+    pub fn zip<U>(self, other: Reading<U>) -> Reading<(T, U)> {
+        self.and_then(|value| other.map(|other| (value, other)))
+    }
+
     /// Applies `f` to an available value.
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Reading<U> {
         match self {

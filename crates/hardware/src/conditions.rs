@@ -1,6 +1,10 @@
-//! What the machine is like now: power, clocks, heat, load and free memory, as a trial records it.
+//! What the machine is like now: power, clocks, heat, throttling, load, free memory and versions, as a trial
+//! records it.
 //!
-//! Invariant: a snapshot; nothing is averaged or remembered between two of them.
+//! Invariant: a snapshot; nothing is averaged or remembered between two of them. A document of an earlier
+//! version still reads: what it lacks is a reading that was not recorded.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use siliconroute_core::Reading;
@@ -31,18 +35,105 @@ pub struct Conditions {
     pub governor: Reading<String>,
     /// Mean clock of the cores, in MHz.
     pub cpu_mhz: Reading<f64>,
+    /// How the clocks of the cores spread.
+    #[serde(default = "not_recorded")]
+    pub cpu_clocks: Reading<ClockSpread>,
     /// Temperature of the processor, in degrees Celsius.
     pub cpu_temperature_celsius: Reading<f64>,
+    /// Every temperature that the machine tells, in degrees Celsius, by the name of its sensor; at most 24,
+    /// and of sensors that share a name the hottest.
+    #[serde(default = "not_recorded")]
+    pub temperatures_celsius: Reading<BTreeMap<String, f64>>,
+    /// What has slowed the processor down so far, and what limits its clocks now.
+    #[serde(default)]
+    pub throttling: Throttling,
     /// Mean number of runnable processes over one minute.
     pub load_average_1m: Reading<f64>,
+    /// Time since the system started, for the difference of two snapshots.
+    #[serde(default = "not_recorded")]
+    pub uptime_ns: Reading<u64>,
     /// CPU time since the system started, for the difference of two snapshots.
     pub cpu_times: CpuTimes,
     /// Memory that a new allocation may count on, within the process's control group.
     pub free_memory_bytes: Reading<u64>,
     /// The revision of the processor's microcode.
     pub microcode: Reading<String>,
+    /// The system's name and version as its maker writes them.
+    #[serde(default = "not_recorded")]
+    pub os_version: Reading<String>,
     /// The kernel's version.
     pub kernel_version: Reading<String>,
+    /// The drivers of the GPUs and NPUs, sorted by name; none where the machine has neither.
+    #[serde(default = "not_recorded")]
+    pub drivers: Reading<Vec<DriverVersion>>,
+}
+
+/// What a document of an earlier version says about a value that it does not hold.
+fn not_recorded<T>() -> Reading<T> {
+    Reading::unavailable("not recorded")
+}
+
+/// The clocks of the cores at one moment, in MHz.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ClockSpread {
+    /// The slowest core.
+    pub min_mhz: f64,
+    /// The core in the middle; of an even number the mean of the two.
+    pub median_mhz: f64,
+    /// The fastest core.
+    pub max_mhz: f64,
+}
+
+impl ClockSpread {
+    /// Orders `clocks`; `None` where there are none.
+    pub(crate) fn of(mut clocks: Vec<f64>) -> Option<Self> {
+        clocks.sort_by(f64::total_cmp);
+        let (min_mhz, max_mhz) = (*clocks.first()?, *clocks.last()?);
+        let (low, high) = (clocks.get((clocks.len() - 1) / 2)?, clocks.get(clocks.len() / 2)?);
+        Some(Self { min_mhz, median_mhz: f64::midpoint(*low, *high), max_mhz })
+    }
+}
+
+/// What slows the processor down.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Throttling {
+    /// Times that a core was slowed by its heat since the system started, summed over the cores.
+    pub core_events: Reading<u64>,
+    /// Times that a package was slowed by its heat since the system started, summed over the packages.
+    pub package_events: Reading<u64>,
+    /// Time that packages have spent slowed by heat since the system started, in milliseconds, summed over
+    /// the packages.
+    pub package_throttled_ms: Reading<u64>,
+    /// The lowest clock that a core may rise to, of its hardware's own maximum, in percent: under 100 a
+    /// setting or the firmware holds it down.
+    pub clock_limit_percent: Reading<f64>,
+}
+
+impl Default for Throttling {
+    fn default() -> Self {
+        Self::unavailable("not recorded")
+    }
+}
+
+impl Throttling {
+    /// Gives `reason` for every value.
+    pub(crate) fn unavailable(reason: &str) -> Self {
+        Self {
+            core_events: Reading::unavailable(reason),
+            package_events: Reading::unavailable(reason),
+            package_throttled_ms: Reading::unavailable(reason),
+            clock_limit_percent: Reading::unavailable(reason),
+        }
+    }
+}
+
+/// The driver of a chip.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct DriverVersion {
+    /// Its name, such as `amdgpu`.
+    pub driver: String,
+    /// Its own version; a driver that is part of the kernel has the kernel's, written `Linux 6.8.0`.
+    pub version: String,
 }
 
 /// CPU time of all cores since the system started, in nanoseconds.
@@ -110,18 +201,28 @@ impl ConditionsProbe {
     pub fn snapshot(&self) -> Conditions {
         let roots = &self.roots;
         let power = linux::sensors::read_power(roots);
+        let clocks = linux::sensors::cpu_clocks(roots);
+        let kernel_version = linux::machine::kernel_version(roots);
         Conditions {
             power_source: power.source,
             battery_percent: power.battery_percent,
             power_profile: linux::sensors::power_profile(roots),
             governor: linux::sensors::governor(roots),
-            cpu_mhz: linux::sensors::cpu_mhz(roots),
-            cpu_temperature_celsius: linux::sensors::cpu_temperature_celsius(roots),
+            cpu_mhz: clocks.clone().map(|clocks| clocks.iter().sum::<f64>() / clocks.len() as f64),
+            cpu_clocks: clocks.and_then(|clocks| {
+                Reading::from_option(ClockSpread::of(clocks), "the list of clocks is empty")
+            }),
+            cpu_temperature_celsius: linux::temperatures::cpu_temperature_celsius(roots),
+            temperatures_celsius: linux::temperatures::all(roots),
+            throttling: linux::throttling::read(roots),
             load_average_1m: linux::sensors::load_average(roots),
+            uptime_ns: linux::sensors::uptime_ns(roots),
             cpu_times: linux::sensors::cpu_times(roots),
             free_memory_bytes: linux::limits::free_memory_bytes(roots),
             microcode: linux::sensors::microcode(roots),
-            kernel_version: linux::machine::kernel_version(roots),
+            os_version: linux::machine::os_version(roots),
+            drivers: linux::drivers::versions(roots),
+            kernel_version,
         }
     }
 }

@@ -2,9 +2,39 @@
 //!
 //! Invariant: a tree lives in its own temporary directory and goes with it.
 
+use siliconroute_core::chip::ChipIdentity;
+use siliconroute_core::{Chip, ChipKey, ChipKind};
 use tempfile::TempDir;
 
 use crate::roots::Roots;
+
+/// A chip with the key given, and the ids and the place that the key names.
+pub(crate) fn chip(key: &str) -> Chip {
+    let (head, place) = key.split_once('@').map_or((key, None), |(head, place)| (head, Some(place)));
+    let mut parts = head.split(':');
+    let kind = match parts.next() {
+        Some("gpu") => ChipKind::Gpu,
+        Some("npu") => ChipKind::Npu,
+        _ => ChipKind::Cpu,
+    };
+    let mut id = || u16::from_str_radix(parts.next()?, 16).ok();
+    let identity = ChipIdentity {
+        pci_vendor: id(),
+        pci_device: id(),
+        bus_address: place.map(str::to_owned),
+        ..ChipIdentity::default()
+    };
+    Chip {
+        key: ChipKey(key.to_owned()),
+        kind,
+        vendor: "test".to_owned(),
+        name: key.to_owned(),
+        identity,
+        memory_bytes: None,
+        software: false,
+        driver: None,
+    }
+}
 
 /// A tree of small files in the layout of `/`.
 #[derive(Debug)]

@@ -5,12 +5,18 @@
 //! constructor parameters, so every Linux reader also works on a captured tree.
 //!
 //! Reading order: `roots`, `processor`, `topology`, `host`, `hardware_id`, `chips`, `vulkan`,
-//! `conditions`, `process`, then the readers in `linux` and the thin system calls in `os`.
+//! `conditions`, `interference`, `process`, `file_cache`, `timer`, `counters`, `chip_sensors`, `identify`, then
+//! the readers in `linux` and the thin system calls in `os`.
 
+mod chip_sensors;
 mod chips;
 mod conditions;
+mod counters;
+mod file_cache;
 mod hardware_id;
 mod host;
+mod identify;
+mod interference;
 mod linux;
 #[cfg(any(target_os = "macos", test))]
 mod macos_facts;
@@ -19,6 +25,7 @@ mod pci;
 mod process;
 mod processor;
 mod roots;
+mod timer;
 mod topology;
 mod vulkan;
 #[cfg(any(windows, test))]
@@ -30,13 +37,23 @@ mod worker_process;
 #[cfg(test)]
 mod fixture;
 
+pub use chip_sensors::{
+    Busy, BusySource, ChipSample, ChipSensors, EngineWork, Limit, PowerState, ProcessChipUse,
+};
 pub use chips::{ChipFinding, ChipProbe, detect_chips};
-pub use conditions::{Conditions, ConditionsProbe, CpuTimes, PowerSource, detect_conditions};
+pub use conditions::{
+    ClockSpread, Conditions, ConditionsProbe, CpuTimes, DriverVersion, PowerSource, Throttling,
+    detect_conditions,
+};
+pub use file_cache::{FileCache, evict_from_file_cache, resident_share};
 pub use hardware_id::{clean_cpu_name, hardware_id};
 pub use host::{HostFacts, HostProbe, detect_host};
+pub use identify::{Evidence, Observation, Verdict, identify_chip};
+pub use interference::Interference;
 pub use process::{process_cpu_time_ns, process_peak_resident_bytes, process_resident_bytes};
 pub use processor::Processor;
 pub use roots::Roots;
+pub use timer::{TimerFacts, timer_facts};
 pub use topology::{CacheKind, CacheLevel, ClusterKind, CoreCluster};
 pub use vulkan::{VulkanDriver, VulkanProbe, detect_vulkan_drivers, vulkan_driver_present};
 pub use worker_process::{end_process_at_once, prepare_worker_process, take_standard_output};

@@ -20,5 +20,13 @@ pub(crate) use windows::*;
 #[cfg(unix)]
 mod unix;
 
+#[cfg(not(target_os = "macos"))]
+mod nvidia;
+#[cfg(target_os = "macos")]
+#[path = "os/no_nvidia.rs"]
+mod nvidia;
+
+pub(crate) use nvidia::Nvidia;
+
 #[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
 compile_error!("siliconroute runs on Linux, Windows and macOS");

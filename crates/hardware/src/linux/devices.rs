@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use siliconroute_core::chip::ChipIdentity;
-use siliconroute_core::{ChipKind, Reading};
+use siliconroute_core::{ChipKey, ChipKind, Reading};
 
 use super::machine::field;
 use crate::chips::{Adapter, Gap};
@@ -74,6 +74,45 @@ pub(crate) fn find_adapters(roots: &Roots) -> (Vec<Adapter>, Vec<Gap>) {
     (adapters, gaps)
 }
 
+/// A node of a driver's class, with the device behind it.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    pub(crate) key: ChipKey,
+    /// The node's folder, such as `/sys/class/drm/card0`.
+    pub(crate) folder: PathBuf,
+    /// The device's folder.
+    pub(crate) device: PathBuf,
+    pub(crate) driver: Option<String>,
+    /// The PCI address, or the device's name on another bus.
+    pub(crate) place: Option<String>,
+}
+
+/// Lists the nodes of GPUs and NPUs without looking up their names.
+pub(crate) fn find_nodes(roots: &Roots) -> Vec<Node> {
+    let classes = [(ChipKind::Gpu, "class/drm", "card"), (ChipKind::Npu, "class/accel", "accel")];
+    let mut nodes = Vec::new();
+    for (kind, class, prefix) in classes {
+        let class = roots.sys.join(class);
+        for name in list_numbered(&class, prefix).available().into_iter().flatten().take(ADAPTER_LIMIT) {
+            let folder = class.join(name);
+            let device = folder.join("device");
+            let event = read_text(&device.join("uevent"));
+            let event = Uevent(event.available().map(String::as_str).unwrap_or_default());
+            let driver = driver_name(&device, &event);
+            let identity = read_identity(&device, &event);
+            if identity == ChipIdentity::default() && driver.is_none() {
+                continue;
+            }
+            nodes.push(Node { key: identity.key(kind), folder, device, driver, place: identity.bus_address });
+        }
+    }
+    nodes
+}
+
+fn driver_name(device: &Path, event: &Uevent<'_>) -> Option<String> {
+    link_name(&device.join("driver")).or_else(|| event.value("DRIVER").map(str::to_owned))
+}
+
 fn gap_reason(folder: &Path, listed: &Reading<Vec<String>>, what: &str) -> String {
     match listed {
         Reading::Available(_) => format!("no {what} in {}", folder.display()),
@@ -86,7 +125,7 @@ fn read_device(roots: &Roots, names: &PciNames<'_>, kind: ChipKind, node: &Path)
     let device = node.join("device");
     let event = read_text(&device.join("uevent"));
     let event = Uevent(event.available().map(String::as_str).unwrap_or_default());
-    let driver_name = link_name(&device.join("driver")).or_else(|| event.value("DRIVER").map(str::to_owned));
+    let driver_name = driver_name(&device, &event);
     let identity = read_identity(&device, &event);
     if identity == ChipIdentity::default() && driver_name.is_none() {
         return None;
@@ -200,7 +239,7 @@ fn with_version(roots: &Roots, driver: String) -> String {
 }
 
 /// A name as one component of a path, so that text from a file never leads out of a folder.
-fn safe_name(name: &str) -> String {
+pub(super) fn safe_name(name: &str) -> String {
     name.replace(['/', '\\'], "_").replace("..", "_")
 }
 

@@ -1,4 +1,4 @@
-//! Power, clocks, temperature and load of a Linux machine.
+//! Power, clocks and load of a Linux machine.
 //!
 //! Invariant: a value outside what its sensor can mean is a reason, not a reading.
 
@@ -149,8 +149,8 @@ pub(crate) fn governor(roots: &Roots) -> Reading<String> {
     Reading::from_option(joined, &format!("no governor in {}", folder.display()))
 }
 
-/// The mean clock of the cores.
-pub(crate) fn cpu_mhz(roots: &Roots) -> Reading<f64> {
+/// The clocks of the cores, in MHz; never an empty list.
+pub(crate) fn cpu_clocks(roots: &Roots) -> Reading<Vec<f64>> {
     let (folder, policies) = clock_policies(roots);
     let clocks: Vec<f64> = policies
         .iter()
@@ -160,8 +160,8 @@ pub(crate) fn cpu_mhz(roots: &Roots) -> Reading<f64> {
         .map(|khz| khz / 1000.0)
         .filter(|mhz| (1.0..20_000.0).contains(mhz))
         .collect();
-    if let Some(mean) = mean(&clocks) {
-        return Reading::Available(mean);
+    if !clocks.is_empty() {
+        return Reading::Available(clocks);
     }
     let no_clock =
         format!("no clock in {} and none in {}", folder.display(), roots.proc.join("cpuinfo").display());
@@ -174,80 +174,22 @@ pub(crate) fn cpu_mhz(roots: &Roots) -> Reading<f64> {
         .filter_map(|line| line.strip_prefix("cpu MHz")?.split_once(':')?.1.trim().parse().ok())
         .filter(|mhz| (1.0..20_000.0).contains(mhz))
         .collect();
-    Reading::from_option(mean(&clocks), &no_clock)
+    Reading::from_option((!clocks.is_empty()).then_some(clocks), &no_clock)
 }
 
-fn clock_policies(roots: &Roots) -> (std::path::PathBuf, Vec<String>) {
+pub(super) fn clock_policies(roots: &Roots) -> (std::path::PathBuf, Vec<String>) {
     let folder = roots.sys.join("devices/system/cpu/cpufreq");
     let policies = list_numbered(&folder, "policy").available().cloned().unwrap_or_default();
     let step = policies.len().div_ceil(CLOCK_SAMPLES).max(1);
     (folder, policies.into_iter().step_by(step).collect())
 }
 
-fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-}
-
-/// The processor's temperature: the hottest package sensor, else a thermal zone of the processor.
-///
-/// ACPI's own zone is not used: on many boards it never changes.
-pub(crate) fn cpu_temperature_celsius(roots: &Roots) -> Reading<f64> {
-    let monitors = roots.sys.join("class/hwmon");
-    let zones = roots.sys.join("class/thermal");
-    let mut temperatures = Vec::new();
-    let mut failure = None;
-    let mut note = |reading: Reading<f64>| match reading {
-        Reading::Available(celsius) => temperatures.push(celsius),
-        Reading::Unavailable(reason) => failure = Some(reason),
-    };
-    for monitor in list_numbered(&monitors, "hwmon").available().into_iter().flatten() {
-        let folder = monitors.join(monitor);
-        let name = read_word(&folder.join("name"));
-        let known = ["k10temp", "zenpower", "coretemp", "cpu_thermal", "cpu-thermal", "soc_thermal"];
-        if name.available().is_some_and(|name| known.contains(&name.as_str())) {
-            note(monitor_temperature(&folder));
-        }
-    }
-    for zone in list_numbered(&zones, "thermal_zone").available().into_iter().flatten() {
-        let folder = zones.join(zone);
-        let kind = read_word(&folder.join("type"));
-        let of_cpu = kind.available().is_some_and(|kind| {
-            let kind = kind.to_lowercase();
-            kind == "x86_pkg_temp" || kind == "tcpu" || kind.starts_with("cpu") || kind.starts_with("soc")
-        });
-        if of_cpu {
-            note(celsius(&folder.join("temp")));
-        }
-    }
-    match (temperatures.into_iter().max_by(f64::total_cmp), failure) {
-        (Some(hottest), _) => Reading::Available(hottest),
-        (None, Some(reason)) => Reading::Unavailable(reason),
-        (None, None) => Reading::unavailable(format!(
-            "no sensor of the processor in {} or {}",
-            monitors.display(),
-            zones.display()
-        )),
-    }
-}
-
-/// The package's input of a monitor; the first input where none is labelled so.
-fn monitor_temperature(folder: &Path) -> Reading<f64> {
-    for input in 1..=8 {
-        let label = read_word(&folder.join(format!("temp{input}_label")));
-        let package = label
-            .available()
-            .is_some_and(|label| label == "Tdie" || label.starts_with("Package id") || label == "Tctl");
-        if package {
-            return celsius(&folder.join(format!("temp{input}_input")));
-        }
-    }
-    celsius(&folder.join("temp1_input"))
-}
-
-fn celsius(path: &Path) -> Reading<f64> {
-    read_value(path, "a temperature", |text| {
-        let celsius = text.parse::<f64>().ok()? / 1000.0;
-        (-50.0..=150.0).contains(&celsius).then_some(celsius)
+/// The time since the system started.
+pub(crate) fn uptime_ns(roots: &Roots) -> Reading<u64> {
+    read_value(&roots.proc.join("uptime"), "seconds", |text| {
+        let seconds = text.split_whitespace().next()?.parse::<f64>().ok()?;
+        // Ten thousand years, far below what the nanoseconds' type ends at only by rounding.
+        (0.0..=9e9).contains(&seconds).then(|| (seconds * 1e9).round() as u64)
     })
 }
 

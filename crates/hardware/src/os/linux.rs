@@ -1,13 +1,20 @@
 //! Linux: the trees of `/`, and the C library's name.
 //!
 //! Invariant: everything that a file tells is read from the file.
-#![cfg_attr(target_env = "gnu", expect(unsafe_code, reason = "the C library's version is a C string"))]
+#![expect(unsafe_code, reason = "system calls of the C library")]
 
-use siliconroute_core::Reading;
+mod file_cache;
 
-pub(crate) use super::unix::{end_process_at_once, page_bytes, process_cpu_time_ns, take_standard_output};
+use std::path::PathBuf;
+
+use siliconroute_core::{ChipKind, Reading};
+
+pub(crate) use self::file_cache::evict_from_file_cache;
+pub(crate) use super::unix::{
+    end_process_at_once, page_bytes, process_cpu_time_ns, resident_share, take_standard_output,
+};
 use crate::chips::{Adapter, Gap};
-use crate::conditions::{Conditions, ConditionsProbe};
+use crate::conditions::{Conditions, ConditionsProbe, CpuTimes};
 use crate::host::{HostFacts, HostProbe};
 use crate::linux::{devices, memory};
 use crate::roots::Roots;
@@ -38,6 +45,20 @@ pub(crate) fn process_resident_bytes(pid: u32) -> Reading<u64> {
 
 pub(crate) fn process_peak_resident_bytes(pid: u32) -> Reading<u64> {
     memory::peak_resident_bytes(&Roots::system(), pid)
+}
+
+pub(crate) fn cpu_times() -> CpuTimes {
+    crate::linux::sensors::cpu_times(&Roots::system())
+}
+
+/// Linux's chips have files; what is missing is said file by file.
+pub(crate) fn no_chip_sensors(kind: ChipKind) -> String {
+    format!("no sensors of a {kind} below /sys")
+}
+
+/// The name under which the loader finds the library of NVIDIA's driver.
+pub(super) fn nvidia_library() -> PathBuf {
+    "libnvidia-ml.so.1".into()
 }
 
 /// The C library that this program is linked with.

@@ -4,12 +4,16 @@
 #![expect(unsafe_code, reason = "system calls of macOS")]
 
 use std::ffi::CString;
+use std::path::Path;
 
-use siliconroute_core::Reading;
+use siliconroute_core::{ChipKind, Reading};
 
-pub(crate) use super::unix::{end_process_at_once, page_bytes, process_cpu_time_ns, take_standard_output};
+pub(crate) use super::unix::{
+    end_process_at_once, page_bytes, process_cpu_time_ns, resident_share, take_standard_output,
+};
 use crate::chips::{Adapter, Gap};
-use crate::conditions::{Conditions, CpuTimes};
+use crate::conditions::{Conditions, CpuTimes, Throttling};
+use crate::file_cache::FileCache;
 use crate::host::HostFacts;
 use crate::macos_facts::{parse_power, read_topology};
 use crate::processor::{Processor, clean_spaces};
@@ -18,6 +22,7 @@ use crate::vulkan::{VulkanDriver, VulkanProbe};
 
 /// Longer than any text that is asked for here.
 const TEXT_BYTES: usize = 1024;
+const ADMINISTRATORS_ONLY: &str = "macOS tells the temperature to administrators only";
 /// The clock of Mach's load counters.
 const NS_PER_TICK: u64 = 10_000_000;
 
@@ -91,16 +96,41 @@ pub(crate) fn conditions() -> Conditions {
         power_profile: Reading::unavailable("macOS tells no power profile"),
         governor: Reading::unavailable("macOS has no clock governors"),
         cpu_mhz: Reading::unavailable("macOS tells no clock"),
-        cpu_temperature_celsius: Reading::unavailable("macOS tells the temperature to administrators only"),
+        cpu_clocks: Reading::unavailable("macOS tells no clock"),
+        cpu_temperature_celsius: Reading::unavailable(ADMINISTRATORS_ONLY),
+        temperatures_celsius: Reading::unavailable(ADMINISTRATORS_ONLY),
+        throttling: Throttling::unavailable("macOS counts no throttling"),
         load_average_1m: load_average(),
+        uptime_ns: uptime_ns(),
         cpu_times: cpu_times(),
         free_memory_bytes: free_memory_bytes(),
         microcode: Reading::from_option(
             number("machdep.cpu.microcode_version").map(|version| format!("{version:#x}")),
             "sysctl has no machdep.cpu.microcode_version",
         ),
+        os_version: read_name("kern.osproductversion").map(|version| format!("macOS {version}")),
         kernel_version: read_name("kern.osrelease"),
+        drivers: Reading::unavailable("the drivers of Apple's chips are parts of macOS, without versions"),
     }
+}
+
+/// Sensors that `powermetrics` shows, which only administrators may run.
+pub(crate) fn no_chip_sensors(kind: ChipKind) -> String {
+    format!("macOS tells the load and the power of a {kind} to administrators only")
+}
+
+pub(crate) fn evict_from_file_cache(_path: &Path) -> Reading<FileCache> {
+    Reading::unavailable("macOS drops cached files for administrators only, and all at once")
+}
+
+/// The time since the system started, sleep left out.
+fn uptime_ns() -> Reading<u64> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call writes one structure of this type.
+    let status = unsafe { libc::clock_gettime(libc::CLOCK_UPTIME_RAW, &raw mut time) };
+    let ns = u64::try_from(time.tv_sec).ok().zip(u64::try_from(time.tv_nsec).ok());
+    let ns = ns.filter(|_| status == 0).and_then(|(s, ns)| s.checked_mul(1_000_000_000)?.checked_add(ns));
+    Reading::from_option(ns, "clock_gettime failed")
 }
 
 fn load_average() -> Reading<f64> {
@@ -116,7 +146,7 @@ fn host_port() -> libc::mach_port_t {
     unsafe { libc::mach_host_self() }
 }
 
-fn cpu_times() -> CpuTimes {
+pub(crate) fn cpu_times() -> CpuTimes {
     let mut ticks = [0_u32; libc::CPU_STATE_MAX as usize];
     let mut count = libc::HOST_CPU_LOAD_INFO_COUNT;
     // SAFETY: the memory has the count of words stated.

@@ -3,11 +3,15 @@
 //! Invariant: every call gets memory of the size that its type says.
 #![expect(unsafe_code, reason = "system calls of the C library")]
 
+pub(super) mod file_pages;
+
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 
 use siliconroute_core::Reading;
+
+pub(crate) use self::file_pages::resident_share;
 
 /// The size of a memory page.
 pub(crate) fn page_bytes() -> Reading<u64> {

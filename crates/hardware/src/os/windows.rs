@@ -5,21 +5,26 @@
 
 mod adapters;
 mod conditions;
+mod file_cache;
 mod output;
 mod processes;
 mod registry;
 
-use siliconroute_core::Reading;
+use std::path::PathBuf;
+
+use siliconroute_core::{ChipKind, Reading};
 use windows::Win32::System::SystemInformation::{
-    GetLogicalProcessorInformationEx, GetNativeSystemInfo, GlobalMemoryStatusEx, MEMORYSTATUSEX, RelationAll,
-    SYSTEM_INFO,
+    GetLogicalProcessorInformationEx, GetNativeSystemInfo, GetSystemDirectoryW, GlobalMemoryStatusEx,
+    MEMORYSTATUSEX, RelationAll, SYSTEM_INFO,
 };
 use windows::Win32::System::Threading::{ALL_PROCESSOR_GROUPS, GetActiveProcessorCount};
 
 pub(crate) use self::adapters::find_adapters;
-pub(crate) use self::conditions::conditions;
+pub(crate) use self::conditions::{conditions, cpu_times};
+pub(crate) use self::file_cache::{evict_from_file_cache, resident_share};
 pub(crate) use self::output::{end_process_at_once, take_standard_output};
 pub(crate) use self::processes::{process_cpu_time_ns, process_peak_resident_bytes, process_resident_bytes};
+use crate::conditions::DriverVersion;
 use crate::host::HostFacts;
 use crate::processor::{Processor, clean_spaces, hypervisor_of_board, vendor_name};
 use crate::topology::{CpuTraits, group_cores};
@@ -35,6 +40,8 @@ const DRIVER_CLASSES: [&str; 2] =
     ["{4d36e968-e325-11ce-bfc1-08002be10318}", "{5c4c3332-344d-483c-8739-259e934c9cc8}"];
 /// Windows numbers the devices of a class from zero, with gaps.
 const CLASS_ENTRIES: u32 = 64;
+/// Longer than the path of the system's folder may be.
+const PATH_UNITS: usize = 512;
 /// The answer of the largest machines has a few hundred kilobytes.
 const LAYOUT_LIMIT_BYTES: u32 = 4 << 20;
 
@@ -170,6 +177,36 @@ pub(crate) fn page_bytes() -> Reading<u64> {
 /// Packages for Windows do not depend on a C library.
 pub(crate) fn libc() -> Option<String> {
     None
+}
+
+/// The drivers of the GPUs and NPUs that are installed, each once.
+fn driver_versions() -> Reading<Vec<DriverVersion>> {
+    let mut drivers: Vec<DriverVersion> = Vec::new();
+    for class in [DRIVER_CLASSES[0], adapters::ACCELERATOR_CLASS] {
+        for entry in 0..CLASS_ENTRIES {
+            let key = format!(r"SYSTEM\CurrentControlSet\Control\Class\{class}\{entry:04}");
+            let named = registry::text(&key, "DriverDesc").zip(registry::text(&key, "DriverVersion"));
+            drivers.extend(named.map(|(driver, version)| DriverVersion { driver, version }));
+        }
+    }
+    drivers.sort();
+    drivers.dedup();
+    Reading::Available(drivers)
+}
+
+/// The library of NVIDIA's driver, by its full path, so that no other of its name is loaded.
+pub(super) fn nvidia_library() -> PathBuf {
+    let mut units = vec![0_u16; PATH_UNITS];
+    // SAFETY: the call writes at most the length of the buffer.
+    let length = unsafe { GetSystemDirectoryW(Some(&mut units)) } as usize;
+    let folder = units.get(..length).filter(|units| !units.is_empty()).map(String::from_utf16_lossy);
+    // Where Windows does not say, it is where Windows lies unless someone has moved it.
+    PathBuf::from(folder.unwrap_or_else(|| r"C:\Windows\System32".to_owned())).join("nvml.dll")
+}
+
+/// Counters of GPUs and NPUs exist in Windows, but are not read yet.
+pub(crate) fn no_chip_sensors(kind: ChipKind) -> String {
+    format!("the performance counters that tell of a {kind} are not read on Windows")
 }
 
 pub(crate) fn vulkan_drivers() -> Reading<Vec<VulkanDriver>> {

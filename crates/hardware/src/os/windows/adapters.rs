@@ -29,7 +29,7 @@ const DXGI_TIME_LIMIT: Duration = Duration::from_secs(3);
 /// DXGI ends its list with an error; this ends it when a driver does not.
 const ADAPTER_LIMIT: u32 = 64;
 /// The device class `ComputeAccelerator`, which NPUs register in.
-const ACCELERATOR_CLASS: &str = "{f01a9d53-3ff6-48d2-9f97-c8a7004be10c}";
+pub(super) const ACCELERATOR_CLASS: &str = "{f01a9d53-3ff6-48d2-9f97-c8a7004be10c}";
 /// More text than the ids of all devices of one class have.
 const ID_LIST_UNITS: u32 = 1 << 20;
 const PROPERTY_UNITS: usize = 512;

@@ -9,12 +9,14 @@ use windows::Win32::System::Power::{
     PowerReadFriendlyName, ProcessorInformation, SYSTEM_POWER_STATUS,
 };
 use windows::Win32::System::Threading::GetSystemTimes;
+use windows::Win32::System::WindowsProgramming::QueryUnbiasedInterruptTime;
 use windows::core::GUID;
 
 use super::processes::{NS_PER_TICK, ticks};
-use crate::conditions::{Conditions, CpuTimes};
+use crate::conditions::{ClockSpread, Conditions, CpuTimes, Throttling};
 use crate::windows_facts::{power_status, scheme_name};
 
+const ADMINISTRATORS_ONLY: &str = "Windows tells temperatures to administrators only";
 /// Longer than any name of a power scheme.
 const NAME_UNITS: usize = 512;
 
@@ -23,6 +25,7 @@ pub(super) struct Clock {
     pub(super) cpu: u32,
     pub(super) max_mhz: u32,
     current_mhz: u32,
+    limit_mhz: u32,
 }
 
 pub(crate) fn conditions() -> Conditions {
@@ -35,8 +38,10 @@ pub(crate) fn conditions() -> Conditions {
             (Reading::unavailable(reason.clone()), Reading::Unavailable(reason))
         }
     };
+    let all_clocks = clocks();
     let clocks: Vec<f64> =
-        clocks().iter().map(|clock| f64::from(clock.current_mhz)).filter(|mhz| *mhz > 0.0).collect();
+        all_clocks.iter().map(|clock| f64::from(clock.current_mhz)).filter(|mhz| *mhz > 0.0).collect();
+    let spread = ClockSpread::of(clocks.clone());
     let mean = (!clocks.is_empty()).then(|| clocks.iter().sum::<f64>() / clocks.len() as f64);
     Conditions {
         power_source,
@@ -44,15 +49,42 @@ pub(crate) fn conditions() -> Conditions {
         power_profile: power_scheme(),
         governor: Reading::unavailable("Windows has power schemes in place of governors"),
         cpu_mhz: Reading::from_option(mean, "Windows tells no clock"),
-        cpu_temperature_celsius: Reading::unavailable(
-            "Windows tells the CPU temperature to administrators only",
-        ),
+        cpu_clocks: Reading::from_option(spread, "Windows tells no clock"),
+        cpu_temperature_celsius: Reading::unavailable(ADMINISTRATORS_ONLY),
+        temperatures_celsius: Reading::unavailable(ADMINISTRATORS_ONLY),
+        throttling: throttling(&all_clocks),
         load_average_1m: Reading::unavailable("Windows keeps no load average"),
+        uptime_ns: uptime_ns(),
         cpu_times: cpu_times(),
         free_memory_bytes: super::memory_status().map(|status| status.ullAvailPhys),
         microcode: Reading::unavailable("the microcode revision is not read on Windows"),
+        os_version: super::os_version(),
         kernel_version: super::kernel_version(),
+        drivers: super::driver_versions(),
     }
+}
+
+/// Windows tells programs of no heat, but of the clock that a core may rise to.
+fn throttling(clocks: &[Clock]) -> Throttling {
+    let percent = clocks
+        .iter()
+        .map(|clock| f64::from(clock.limit_mhz) / f64::from(clock.max_mhz) * 100.0)
+        .min_by(f64::total_cmp);
+    Throttling {
+        clock_limit_percent: Reading::from_option(percent, "Windows tells no clock"),
+        ..Throttling::unavailable("Windows counts no throttling")
+    }
+}
+
+/// The time since the system started, sleep left out.
+fn uptime_ns() -> Reading<u64> {
+    let mut ticks = 0;
+    // SAFETY: the call writes one number.
+    let told = unsafe { QueryUnbiasedInterruptTime(&raw mut ticks) };
+    Reading::from_option(
+        told.as_bool().then(|| ticks.saturating_mul(NS_PER_TICK)),
+        "QueryUnbiasedInterruptTime failed",
+    )
 }
 
 /// The clocks of the logical CPUs of this program's processor group.
@@ -71,7 +103,12 @@ pub(super) fn clocks() -> Vec<Clock> {
     table
         .iter()
         .filter(|row| row.MaxMhz > 0)
-        .map(|row| Clock { cpu: row.Number, max_mhz: row.MaxMhz, current_mhz: row.CurrentMhz })
+        .map(|row| Clock {
+            cpu: row.Number,
+            max_mhz: row.MaxMhz,
+            current_mhz: row.CurrentMhz,
+            limit_mhz: row.MhzLimit,
+        })
         .collect()
 }
 
@@ -105,7 +142,7 @@ fn power_scheme() -> Reading<String> {
     Reading::Available(scheme_name(id.data1, own_name))
 }
 
-fn cpu_times() -> CpuTimes {
+pub(crate) fn cpu_times() -> CpuTimes {
     let [mut idle, mut kernel, mut user] = [FILETIME::default(); 3];
     // SAFETY: the three structures are written once each.
     let asked = unsafe { GetSystemTimes(Some(&raw mut idle), Some(&raw mut kernel), Some(&raw mut user)) };
