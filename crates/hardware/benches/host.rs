@@ -1,7 +1,8 @@
 //! The cost of looking at the machine, which every start of the program pays.
 
 use siliconroute_hardware::{
-    detect_chips, detect_conditions, detect_host, detect_vulkan_drivers, hardware_id,
+    ChipSensors, TimerFacts, detect_chips, detect_conditions, detect_host, detect_vulkan_drivers,
+    hardware_id, timer_facts,
 };
 
 fn main() {
@@ -27,4 +28,31 @@ fn vulkan_drivers() -> bool {
 #[divan::bench]
 fn conditions() -> bool {
     detect_conditions().free_memory_bytes.available().is_some()
+}
+
+/// One sample of all chips, as it is taken again and again while a target works.
+#[divan::bench]
+fn chip_sample(bencher: divan::Bencher<'_, '_>) {
+    let mut sensors = sensors();
+    bencher.bench_local(|| sensors.sample());
+}
+
+/// What this process has on each chip but the CPU.
+#[divan::bench]
+fn chip_process(bencher: divan::Bencher<'_, '_>) {
+    let mut sensors = sensors();
+    bencher.bench_local(|| sensors.process(std::process::id()));
+}
+
+#[divan::bench]
+fn timer() -> TimerFacts {
+    timer_facts()
+}
+
+fn sensors() -> ChipSensors {
+    let chips: Vec<_> = detect_chips(&detect_host())
+        .into_iter()
+        .filter_map(|finding| finding.chip.available().cloned())
+        .collect();
+    ChipSensors::detect(&chips)
 }

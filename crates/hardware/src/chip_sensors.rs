@@ -186,7 +186,8 @@ impl ProcessChipUse {
 
 /// Reads the sensors of a machine's chips again and again.
 ///
-/// Values that are counted, such as load and energy, start with the second sample. The first sample that finds
+/// Chips that a software driver imitates are left out: what they do, the CPU does. Values that are counted,
+/// such as load and energy, start with the second sample. The first sample that finds
 /// a GPU of NVIDIA's awake loads that driver's library, which may keep the GPU from going to sleep until the
 /// sensors are dropped.
 #[derive(Debug)]
@@ -212,8 +213,7 @@ impl ChipSensors {
     /// Only files are read, so the load and the power of a GPU under NVIDIA's own driver are not told.
     pub fn new(roots: Roots, chips: &[Chip]) -> Self {
         let nodes = chip_readers::nodes(&roots);
-        let chips = chips
-            .iter()
+        let chips = real(chips)
             .map(|chip| (chip.clone(), Source::Linux(ChipReader::new(&roots, chip, &nodes))))
             .collect();
         Self { roots: Some(roots), chips, nvidia: None, started: Instant::now() }
@@ -221,12 +221,11 @@ impl ChipSensors {
 
     /// Prepares to read the chips of the running machine.
     pub fn detect(chips: &[Chip]) -> Self {
-        let nvidia = chips.iter().any(is_nvidia).then(Nvidia::new);
+        let nvidia = real(chips).any(is_nvidia).then(Nvidia::new);
         if cfg!(target_os = "linux") {
             return Self { nvidia, ..Self::new(Roots::system(), chips) };
         }
-        let chips = chips
-            .iter()
+        let chips = real(chips)
             .map(|chip| {
                 let source = match chip.kind {
                     ChipKind::Cpu => Source::CpuTimes(CpuMeter::default()),
@@ -301,6 +300,10 @@ impl ChipSensors {
     }
 }
 
+fn real(chips: &[Chip]) -> impl Iterator<Item = &Chip> {
+    chips.iter().filter(|chip| !chip.software)
+}
+
 fn is_nvidia(chip: &Chip) -> bool {
     const NVIDIA: u16 = 0x10de;
     chip.kind == ChipKind::Gpu && chip.identity.pci_vendor == Some(NVIDIA)
@@ -330,3 +333,6 @@ fn of_clients(chip: &Chip, reader: &ChipReader, clients: &[Client]) -> ProcessCh
         shared_bytes: Reading::from_option(sum(|client| client.shared_bytes), &untold("memory")),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -234,3 +234,6 @@ pub fn detect_conditions() -> Conditions {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod laptop_tests;

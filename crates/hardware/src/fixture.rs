@@ -2,6 +2,8 @@
 //!
 //! Invariant: a tree lives in its own temporary directory and goes with it.
 
+pub(crate) mod laptops;
+
 use siliconroute_core::chip::ChipIdentity;
 use siliconroute_core::{Chip, ChipKey, ChipKind};
 use tempfile::TempDir;

@@ -252,3 +252,6 @@ fn median(samples: &[&ChipSample], value: impl Fn(&ChipSample) -> Option<f64>) -
     let (low, high) = (values.get(values.len().checked_sub(1)? / 2)?, values.get(values.len() / 2)?);
     Some(f64::midpoint(*low, *high))
 }
+
+#[cfg(test)]
+mod tests;

@@ -108,3 +108,6 @@ fn grown(then: &Reading<u64>, now: &Reading<u64>, what: &str) -> Reading<u64> {
 fn change(then: &Reading<f64>, now: &Reading<f64>) -> Reading<f64> {
     then.clone().zip(now.clone()).map(|(then, now)| now - then)
 }
+
+#[cfg(test)]
+mod tests;

@@ -126,3 +126,6 @@ impl AmdMetrics {
         Reading::Available(limits)
     }
 }
+
+#[cfg(test)]
+mod tests;

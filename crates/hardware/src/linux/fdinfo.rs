@@ -128,3 +128,6 @@ fn bytes(text: &str) -> Option<u64> {
     };
     number.checked_mul(unit)
 }
+
+#[cfg(test)]
+mod tests;
