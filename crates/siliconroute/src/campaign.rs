@@ -14,7 +14,7 @@ mod sustained;
 mod workers;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use siliconroute_core::tensor::{NamedTensor, TensorSpec};
@@ -153,7 +153,7 @@ pub trait Surroundings {
     ///
     /// # Errors
     /// Why it cannot be done or was not.
-    fn drop_from_file_cache(&self, files: &[&Path]) -> Result<(), String>;
+    fn drop_from_file_cache(&self, files: &[PathBuf]) -> Result<(), String>;
 
     /// Whether the user wants to stop.
     fn is_cancelled(&self) -> bool;
@@ -170,7 +170,7 @@ pub struct Circumstances<'a> {
     /// Conditions after the last sample.
     pub after: &'a Conditions,
     /// Processor time that all workers of the case used in between; `None` when one of them does not tell.
-    pub own_cpu_ns: Option<u64>,
+    pub workers_cpu_ns: Option<u64>,
     /// The targets that were measured side by side.
     pub side_by_side: &'a [TargetKey],
     /// How the case was sampled.
@@ -212,7 +212,7 @@ fn finish(
     let conditions = surroundings.describe(&Circumstances {
         before,
         after: &surroundings.conditions(),
-        own_cpu_ns: subjects.iter().map(|subject| subject.cpu_ns).sum(),
+        workers_cpu_ns: subjects.iter().map(|subject| subject.cpu_ns).sum(),
         side_by_side: &side_by_side,
         sampling: setting.sampling,
         interrupted: surroundings.is_cancelled(),

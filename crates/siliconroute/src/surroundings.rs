@@ -3,15 +3,20 @@
 //! Invariant: what a sensor does not tell stands in the conditions with its reason.
 
 use std::cell::RefCell;
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use siliconroute_core::{Reading, TargetKey};
-use siliconroute_hardware::Conditions;
+use siliconroute_hardware::{
+    Conditions, FileCache, Interference, TimerFacts, evict_from_file_cache, timer_facts,
+};
 
 use crate::campaign::{Circumstances, Surroundings};
 use crate::router::Router;
+
+/// A file counts as dropped from the file cache with no more than this share of it kept.
+const MOST_KEPT: f64 = 0.02;
 
 /// Longest sleep between two looks at whether the user wants to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -21,6 +26,7 @@ pub(crate) struct Machinery<'r> {
     router: &'r Router,
     begin: Instant,
     notices: RefCell<Vec<String>>,
+    timer: TimerFacts,
 }
 
 /// A trial's conditions as they are stored.
@@ -29,10 +35,10 @@ struct StoredConditions<'a> {
     schema: &'static str,
     before: &'a Conditions,
     after: &'a Conditions,
-    /// Cores that other programs kept busy while the case was measured.
-    other_busy_cores: Reading<f64>,
-    /// Share of the processor's time that other machines of the same host took.
-    steal_fraction: Reading<f64>,
+    /// What else happened while the case was measured.
+    meanwhile: Interference,
+    /// The clock that the samples were taken with.
+    timer: TimerFacts,
     /// The targets that took turns.
     side_by_side: &'a [TargetKey],
     interrupted: bool,
@@ -62,7 +68,12 @@ struct SamplingRecord {
 
 impl<'r> Machinery<'r> {
     pub(crate) fn new(router: &'r Router, begin: Instant) -> Self {
-        Self { router, begin, notices: RefCell::default() }
+        Self { router, begin, notices: RefCell::default(), timer: timer_facts() }
+    }
+
+    /// Processor time of the workers and of this process while a case was measured.
+    fn own_cpu_ns(&self, workers_ns: Option<u64>) -> Reading<u64> {
+        Reading::from_option(workers_ns, "a worker ended before it told its processor time")
     }
 
     pub(crate) fn note(&self, text: String) {
@@ -99,13 +110,15 @@ impl Surroundings for Machinery<'_> {
     }
 
     fn describe(&self, circumstances: &Circumstances<'_>) -> String {
-        let Circumstances { before, after, own_cpu_ns, side_by_side, sampling, interrupted } = circumstances;
+        let Circumstances { before, after, workers_cpu_ns, side_by_side, sampling, interrupted } =
+            circumstances;
+        let meanwhile = Interference::between(before, after, &self.own_cpu_ns(*workers_cpu_ns));
         let stored = StoredConditions {
             schema: "siliconroute.conditions/2",
             before,
             after,
-            other_busy_cores: Reading::unavailable(format!("{own_cpu_ns:?}")),
-            steal_fraction: Reading::unavailable("x"),
+            meanwhile,
+            timer: self.timer,
             side_by_side,
             interrupted: *interrupted,
             program: Program { version: crate::VERSION, commit: crate::COMMIT },
@@ -124,9 +137,22 @@ impl Surroundings for Machinery<'_> {
         serde_json::to_string(&stored).expect("conditions have only text keys")
     }
 
-    fn drop_from_file_cache(&self, files: &[&Path]) -> Result<(), String> {
-        let _ = files;
-        Err("this version cannot".to_owned())
+    fn drop_from_file_cache(&self, files: &[PathBuf]) -> Result<(), String> {
+        for path in files {
+            let kept = match evict_from_file_cache(path) {
+                Reading::Available(FileCache { resident_after: Reading::Available(kept), .. }) => kept,
+                Reading::Available(FileCache { resident_after: Reading::Unavailable(reason), .. })
+                | Reading::Unavailable(reason) => return Err(reason),
+            };
+            if kept > MOST_KEPT {
+                let percent = kept * 100.0;
+                return Err(format!(
+                    "{percent:.0} % of `{}` stay, since a program has it mapped",
+                    path.display()
+                ));
+            }
+        }
+        Ok(())
     }
 
     fn is_cancelled(&self) -> bool {

@@ -238,7 +238,7 @@ fn work_is_a_share_of_the_time_between() {
     let second = Duration::from_secs(1);
     let time = |ns| EngineWork::Time { ns };
     let cycles = |busy, total| EngineWork::Cycles { busy, total };
-    assert_eq!(time(900).percent_since(&time(400), Duration::from_nanos(1000)), Reading::Available(50.0));
+    assert_eq!(time(900).percent_since(&time(400), Duration::from_micros(1)), Reading::Available(50.0));
     assert_eq!(cycles(30, 200).percent_since(&cycles(10, 100), second), Reading::Available(20.0));
     check_reason(&time(1).percent_since(&time(2), second), "went back");
     check_reason(&cycles(1, 1).percent_since(&cycles(1, 1), second), "no time has passed");

@@ -2,7 +2,8 @@
 //!
 //! Invariant: no process that has the target's library loaded is alive when a sample begins.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use siliconroute_core::trial::{Before, ColdStart, Failure, FileCache, Preparation, Sample, Trial};
@@ -188,12 +189,15 @@ impl Progress {
     }
 }
 
-/// The files that a cold start of `found` reads: the model and the libraries.
-fn files_of<'a>(found: &'a Found, test: &CaseToMeasure<'a>) -> Vec<&'a Path> {
-    let mut files = vec![test.path];
+/// The files that a cold start of `found` may read: the model, the libraries and what lies beside them, since
+/// libraries load each other.
+fn files_of(found: &Found, test: &CaseToMeasure<'_>) -> Vec<PathBuf> {
+    let mut files = vec![test.path.to_owned()];
     if let EngineSpec::OnnxRuntime { library, plugins, .. } = &found.engine {
-        files.push(library);
-        files.extend(plugins.iter().map(|plugin| plugin.library.as_path()));
+        let libraries = std::iter::once(library).chain(plugins.iter().map(|plugin| &plugin.library));
+        let folders: BTreeSet<&Path> = libraries.filter_map(|library| library.parent()).collect();
+        let entries = folders.into_iter().filter_map(|folder| folder.read_dir().ok()).flatten().flatten();
+        files.extend(entries.map(|entry| entry.path()).filter(|path| path.is_file()));
     }
     files
 }

@@ -55,7 +55,7 @@ impl Surroundings for Simulated<'_> {
         serde_json::json!({"side_by_side": circumstances.side_by_side}).to_string()
     }
 
-    fn drop_from_file_cache(&self, _files: &[&Path]) -> Result<(), String> {
+    fn drop_from_file_cache(&self, _files: &[PathBuf]) -> Result<(), String> {
         Err("a simulated machine has no files".to_owned())
     }
 
