@@ -3,6 +3,7 @@
 //! Invariant: a step that has been released is never edited; a change of the schema is a new step.
 //! Each step is one transaction, so a store is always at one version, never between two.
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, TransactionBehavior};
 
 /// Marks a SQLite file as a store of this program: `SROU`.
@@ -12,13 +13,26 @@ pub const APPLICATION_ID: u32 = 0x5352_4F55;
 pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
 
 /// Step `n` leads from version `n` to `n + 1`.
-pub(crate) const MIGRATIONS: &[&str] =
-    &[include_str!("../migrations/0001_initial.sql"), include_str!("../migrations/0002_workloads.sql")];
+pub(crate) const MIGRATIONS: &[&str] = &[
+    include_str!("../migrations/0001_initial.sql"),
+    include_str!("../migrations/0002_json_or_null.sql"),
+    include_str!("../migrations/0003_workloads.sql"),
+];
 
 /// Brings an empty or older store to the version after the last of `steps`.
 ///
 /// Another process may do the same at the same time: the version is read anew under the write lock.
 pub(crate) fn migrate(connection: &mut Connection, steps: &[&str]) -> rusqlite::Result<()> {
+    // A step may write a table anew, which would count as the loss of every row that others refer to.
+    // <https://www.sqlite.org/lang_altertable.html#otheralter>
+    let enforced = connection.db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY, false)?;
+    let migrated = run_steps(connection, steps);
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY, enforced)?;
+    migrated
+}
+
+fn run_steps(connection: &mut Connection, steps: &[&str]) -> rusqlite::Result<()> {
     for (from, step) in (0_i64..).zip(steps) {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         if version(&transaction)? == from {

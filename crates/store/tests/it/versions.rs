@@ -1,12 +1,19 @@
 //! Stores that earlier versions of this program have written.
 
+use std::path::Path;
+
 use rusqlite::Connection;
+use rusqlite::functions::FunctionFlags;
+use rusqlite::types::ValueRef;
 use siliconroute_core::target::TargetKey;
-use siliconroute_store::{APPLICATION_ID, OpenOptions, SCHEMA_VERSION, Store, TrialFilter};
+use siliconroute_store::{APPLICATION_ID, OpenOptions, SCHEMA_VERSION, Store, TrialFilter, TrialId};
 
 /// The step to each version, and rows as that version wrote them.
-const VERSIONS: &[(&str, &str)] =
-    &[(include_str!("../../migrations/0001_initial.sql"), include_str!("../fixtures/0001_rows.sql"))];
+const VERSIONS: &[(&str, &str)] = &[
+    (include_str!("../../migrations/0001_initial.sql"), include_str!("../fixtures/0001_rows.sql")),
+    // Version 2 has another rule, and rows as before.
+    (include_str!("../../migrations/0002_json_or_null.sql"), include_str!("../fixtures/0001_rows.sql")),
+];
 
 #[test]
 fn every_version_has_its_rows() {
@@ -42,5 +49,37 @@ fn a_store_of_every_version_opens_with_its_rows() {
         assert!(trials[1].outcome.is_err());
         assert_eq!(store.latest_verifications(None).unwrap()[0].regret_pct, Some(2.5));
         assert_eq!(store.campaigns().unwrap()[0].trials, 2);
+        assert_eq!(store.samples(TrialId(1)).unwrap().len(), 3);
+        drop(store);
+        check_as_an_older_sqlite(&path);
     }
+}
+
+/// Debian 12 and Ubuntu 22.04 have a SQLite whose `json_valid(NULL)` is 0.
+#[track_caller]
+fn check_as_an_older_sqlite(path: &Path) {
+    let connection = Connection::open(path).unwrap();
+    connection
+        .create_scalar_function(
+            "json_valid",
+            1,
+            FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_INNOCUOUS,
+            |context| match context.get_raw(0) {
+                ValueRef::Null => Ok(false),
+                text => Ok(serde_json::from_slice::<serde::de::IgnoredAny>(text.as_bytes()?).is_ok()),
+            },
+        )
+        .unwrap();
+    let found: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(found, "ok");
+    let schema: Vec<String> = connection
+        .prepare("SELECT name FROM sqlite_schema WHERE tbl_name = 'trial' AND sql IS NOT NULL ORDER BY name")
+        .unwrap()
+        .query_map([], |row| row.get(0))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    let kept =
+        ["trial", "trial_by_campaign", "trial_by_case", "trial_is_never_changed", "trial_is_never_deleted"];
+    assert_eq!(schema, kept);
 }
