@@ -3,7 +3,7 @@
 //! Invariant: a write is complete or absent, and a raw sample is never changed or deleted. No other
 //! crate touches SQLite; rows and domain types are different types, translated here.
 //!
-//! Reading order: `error`, `open`, `schema`, `column`, `catalogue`, `campaigns`, `trials`, `fits`,
+//! Reading order: `error`, `open`, `copy`, `schema`, `column`, `catalogue`, `campaigns`, `trials`, `fits`,
 //! `decisions`, `check`.
 
 // Lets unit tests share sample data with the integration tests and the benchmark.
@@ -19,6 +19,7 @@ mod campaigns;
 mod catalogue;
 mod check;
 mod column;
+mod copy;
 mod decisions;
 mod error;
 mod fits;
@@ -64,6 +65,27 @@ impl Store {
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, OpenError> {
         let connection = open::open(path, options, schema::MIGRATIONS)?;
         Ok(Self { connection: Mutex::new(connection), path: path.to_owned(), read_only: options.read_only })
+    }
+
+    /// Opens a private copy of the store at `path`, an empty one where there is none yet.
+    ///
+    /// The original is only read, wherever it lies and whoever may write there. What is written to the copy is
+    /// lost with it. An older store is brought up to date in the copy.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open_copy(path: &Path, busy_timeout_ms: u32) -> Result<Self, OpenError> {
+        let connection = copy::open_copy(path, busy_timeout_ms, schema::MIGRATIONS)?;
+        Ok(Self { connection: Mutex::new(connection), path: path.to_owned(), read_only: false })
+    }
+
+    /// Opens a store of no measurements, which stands in for an unusable one at `path` and goes with the process.
+    ///
+    /// # Errors
+    /// When there is not even the memory for it.
+    pub fn open_empty(path: &Path) -> Result<Self, OpenError> {
+        let connection = copy::open_empty(path, schema::MIGRATIONS)?;
+        Ok(Self { connection: Mutex::new(connection), path: path.to_owned(), read_only: false })
     }
 
     /// The file.

@@ -65,7 +65,7 @@ pub(crate) fn open(path: &Path, options: &OpenOptions, steps: &[&str]) -> Result
 }
 
 /// The parts of a database's first 100 bytes that say whose it is.
-struct Header {
+pub(crate) struct Header {
     magic: bool,
     schema_cookie: u32,
     user_version: u32,
@@ -73,7 +73,7 @@ struct Header {
 }
 
 /// Reads the header; `None` when there is no file or it is empty.
-fn read_header(path: &Path) -> Result<Option<Header>, OpenError> {
+pub(crate) fn read_header(path: &Path) -> Result<Option<Header>, OpenError> {
     let io_error = |source| OpenError::Io { path: path.to_owned(), source };
     match path.metadata() {
         Ok(metadata) if metadata.is_file() => {}
@@ -103,7 +103,7 @@ impl Header {
     ///
     /// Id and version may also lie in a write-ahead log that was not yet moved into the file. There they
     /// can only have become ours or newer, so a refusal stands and an acceptance is checked again.
-    fn refuse_foreign(&self, path: &Path, supported: u32) -> Result<(), OpenError> {
+    pub(crate) fn refuse_foreign(&self, path: &Path, supported: u32) -> Result<(), OpenError> {
         let path = path.to_owned();
         if !self.magic {
             let source = "the file does not begin with a database header".into();
@@ -122,7 +122,7 @@ impl Header {
 }
 
 /// Opens a connection and sets how it behaves; the database itself is not looked at yet.
-fn connect(path: &Path, options: &OpenOptions) -> Result<Connection, OpenError> {
+pub(crate) fn connect(path: &Path, options: &OpenOptions) -> Result<Connection, OpenError> {
     let sort = |error| OpenError::sort(path, options.busy_timeout_ms, error);
     let access = if options.read_only {
         OpenFlags::SQLITE_OPEN_READ_ONLY
@@ -137,17 +137,23 @@ fn connect(path: &Path, options: &OpenOptions) -> Result<Connection, OpenError> 
         return Err(OpenError::ReadOnly { path: path.to_owned(), source: None });
     }
     if options.read_only && cannot_share(&connection) && !has_log(path) {
-        let Some(uri) = immutable_uri(path) else { return Ok(connection) };
-        let immutable =
-            Connection::open_with_flags(uri, access | OpenFlags::SQLITE_OPEN_URI).map_err(sort)?;
-        configure(&immutable, options.busy_timeout_ms).map_err(sort)?;
-        return Ok(immutable);
+        return Ok(connect_immutable(path, options.busy_timeout_ms)?.unwrap_or(connection));
     }
     Ok(connection)
 }
 
+/// Opens a file that nobody changes meanwhile, without locks and side files; `None` where its name is no Unicode.
+pub(crate) fn connect_immutable(path: &Path, busy_timeout_ms: u32) -> Result<Option<Connection>, OpenError> {
+    let sort = |error| OpenError::sort(path, busy_timeout_ms, error);
+    let Some(uri) = immutable_uri(path) else { return Ok(None) };
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI).map_err(sort)?;
+    configure(&connection, busy_timeout_ms).map_err(sort)?;
+    Ok(Some(connection))
+}
+
 /// Settings of the connection, none of which reads the file.
-fn configure(connection: &Connection, busy_timeout_ms: u32) -> rusqlite::Result<()> {
+pub(crate) fn configure(connection: &Connection, busy_timeout_ms: u32) -> rusqlite::Result<()> {
     connection.busy_timeout(Duration::from_millis(busy_timeout_ms.into()))?;
     // Closing would move a write-ahead log into a file that may yet be refused.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
@@ -184,11 +190,23 @@ fn cannot_share(connection: &Connection) -> bool {
     })
 }
 
-/// Whether a write-ahead log with content lies beside the database.
-fn has_log(path: &Path) -> bool {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    PathBuf::from(log).metadata().is_ok_and(|metadata| metadata.len() > 0)
+/// Whether a log or journal with content lies beside the database, so that the file alone is not all of it.
+pub(crate) fn has_log(path: &Path) -> bool {
+    [WRITE_AHEAD_LOG, ROLLBACK_JOURNAL]
+        .iter()
+        .any(|ending| beside(path, ending).metadata().is_ok_and(|metadata| metadata.len() > 0))
+}
+
+/// What the names of the files beside a database end in: <https://www.sqlite.org/tempfiles.html>.
+pub(crate) const WRITE_AHEAD_LOG: &str = "-wal";
+pub(crate) const ROLLBACK_JOURNAL: &str = "-journal";
+pub(crate) const LOG_INDEX: &str = "-shm";
+
+/// The file beside a database whose name ends in `ending`.
+pub(crate) fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
 }
 
 /// The URI under which SQLite reads a file that nobody can change, without locks and side files.
@@ -213,14 +231,14 @@ fn immutable_uri(path: &Path) -> Option<String> {
 }
 
 /// How a file stands to the version asked for.
-enum Standing {
+pub(crate) enum Standing {
     New,
     Older(u32),
     Current,
 }
 
 /// A refusal, or a failure of SQLite that is still to be sorted.
-enum IdentifyFailure {
+pub(crate) enum IdentifyFailure {
     Refused(OpenError),
     Sqlite(rusqlite::Error),
 }
@@ -232,7 +250,7 @@ impl From<rusqlite::Error> for IdentifyFailure {
 }
 
 impl IdentifyFailure {
-    fn sorted(self, sort: impl Fn(rusqlite::Error) -> OpenError) -> OpenError {
+    pub(crate) fn sorted(self, sort: impl Fn(rusqlite::Error) -> OpenError) -> OpenError {
         match self {
             Self::Refused(refusal) => refusal,
             Self::Sqlite(error) => sort(error),
@@ -241,7 +259,11 @@ impl IdentifyFailure {
 }
 
 /// Asks SQLite whose database this is and which version it has.
-fn identify(connection: &Connection, path: &Path, supported: u32) -> Result<Standing, IdentifyFailure> {
+pub(crate) fn identify(
+    connection: &Connection,
+    path: &Path,
+    supported: u32,
+) -> Result<Standing, IdentifyFailure> {
     // One snapshot, since another process may be creating the store just now.
     let snapshot = connection.unchecked_transaction()?;
     // Reads the whole schema, which a damaged file rarely survives, and which every query needs anyway.

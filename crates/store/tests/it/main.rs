@@ -4,6 +4,7 @@
 
 mod catalogue;
 mod concurrency;
+mod copies;
 mod learned;
 mod opening;
 mod sample_data;
