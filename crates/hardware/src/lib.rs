@@ -5,13 +5,14 @@
 //! constructor parameters, so every Linux reader also works on a captured tree.
 //!
 //! Reading order: `roots`, `processor`, `topology`, `host`, `hardware_id`, `chips`, `vulkan`,
-//! `conditions`, `interference`, `process`, `file_cache`, `timer`, `counters`, `chip_sensors`, `identify`, then
-//! the readers in `linux` and the thin system calls in `os`.
+//! `conditions`, `interference`, `process`, `disk`, `file_cache`, `timer`, `counters`, `chip_sensors`, `identify`,
+//! then the readers in `linux` and the thin system calls in `os`.
 
 mod chip_sensors;
 mod chips;
 mod conditions;
 mod counters;
+mod disk;
 mod file_cache;
 mod hardware_id;
 mod host;
@@ -45,6 +46,7 @@ pub use conditions::{
     ClockSpread, Conditions, ConditionsProbe, CpuTimes, DriverVersion, PowerSource, Throttling,
     detect_conditions,
 };
+pub use disk::free_space_bytes;
 pub use file_cache::{FileCache, evict_from_file_cache, resident_share};
 pub use hardware_id::{clean_cpu_name, hardware_id};
 pub use host::{HostFacts, HostProbe, detect_host};

@@ -5,9 +5,12 @@
 
 pub(super) mod file_pages;
 
+use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 use siliconroute_core::Reading;
 
@@ -37,6 +40,24 @@ pub(crate) fn process_cpu_time_ns() -> Reading<u64> {
     };
     let total = spent(usage.ru_utime) + spent(usage.ru_stime);
     Reading::from_option(u64::try_from(total).ok(), "getrusage told a negative time")
+}
+
+/// The bytes that this user may still write on the disk that holds `path`.
+pub(crate) fn free_space_bytes(path: &Path) -> Reading<u64> {
+    let Ok(name) = CString::new(path.as_os_str().as_bytes()) else {
+        return Reading::unavailable("the path holds a NUL character");
+    };
+    let mut disk = std::mem::MaybeUninit::<libc::statvfs>::zeroed();
+    // SAFETY: the name ends in NUL, and statvfs writes one statvfs, to memory of that size.
+    let status = unsafe { libc::statvfs(name.as_ptr(), disk.as_mut_ptr()) };
+    if status != 0 {
+        return Reading::unavailable(format!("statvfs failed: {}", io::Error::last_os_error()));
+    }
+    // SAFETY: the memory was zeroed, which is a valid statvfs, and then written.
+    let disk = unsafe { disk.assume_init() };
+    // The widths of the fields differ by system.
+    let bytes = u128::from(disk.f_bavail) * u128::from(disk.f_frsize);
+    Reading::Available(u64::try_from(bytes).unwrap_or(u64::MAX))
 }
 
 /// Duplicates standard output for the caller and points the original at the error output.

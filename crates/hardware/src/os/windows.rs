@@ -5,6 +5,7 @@
 
 mod adapters;
 mod conditions;
+mod disk;
 mod file_cache;
 mod output;
 mod processes;
@@ -21,6 +22,7 @@ use windows::Win32::System::Threading::{ALL_PROCESSOR_GROUPS, GetActiveProcessor
 
 pub(crate) use self::adapters::find_adapters;
 pub(crate) use self::conditions::{conditions, cpu_times};
+pub(crate) use self::disk::free_space_bytes;
 pub(crate) use self::file_cache::{evict_from_file_cache, resident_share};
 pub(crate) use self::output::{end_process_at_once, take_standard_output};
 pub(crate) use self::processes::{process_cpu_time_ns, process_peak_resident_bytes, process_resident_bytes};
