@@ -3,10 +3,12 @@
 //! Invariant: this is the only crate that touches ONNX Runtime, and one process holds at most one
 //! runtime library.
 //!
-//! Reading order: [`session`] (the traits), [`rten`], [`onnxruntime`], [`timing`], [`worker`], [`packages`].
+//! Reading order: [`session`] (the traits), [`rten`], [`onnxruntime`], [`timing`], [`worker`], [`packages`],
+//! [`regular_file`].
 
 pub mod onnxruntime;
 pub mod packages;
+pub mod regular_file;
 pub mod rten;
 pub mod session;
 pub mod timing;

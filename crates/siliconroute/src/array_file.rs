@@ -18,10 +18,12 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Write};
-use std::path::Path;
+use std::io::{self, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
 
 use siliconroute_core::tensor::{Dimension, NamedTensor, Tensor, TensorSpec};
+
+use siliconroute_engine::regular_file::{check_regular, open_regular};
 
 use crate::inputs::DEFAULT_LIMIT_BYTES;
 
@@ -78,11 +80,7 @@ pub fn read_inputs_within(
 ) -> Result<Vec<NamedTensor>, ArrayFileError> {
     let format = Format::of(path)?;
     let unreadable = |source| ArrayFileError::Read { path: path.to_owned(), source };
-    let file = File::open(path).map_err(unreadable)?;
-    let metadata = file.metadata().map_err(unreadable)?;
-    if metadata.is_dir() {
-        return Err(unreadable(std::io::ErrorKind::IsADirectory.into()));
-    }
+    let (file, metadata) = open_regular(path).map_err(unreadable)?;
     let file_bytes = metadata.len();
     let found = match format {
         Format::Npz => npz::read(path, BufReader::new(file), specs, limit_bytes)?,
@@ -120,12 +118,12 @@ pub struct Written {
 /// Writes a model's outputs to a `.npz`, `.npy` (one output) or `.json` file.
 ///
 /// The file appears complete or not at all: it is written beside its place, flushed to the disk and renamed,
-/// and replaces a file of that name. `.npy` and `.npz` have no bfloat16, so such outputs become float32, which
+/// and replaces a file of that name. A link stays one: the file that it leads to is written. `.npy` and `.npz` have no bfloat16, so such outputs become float32, which
 /// holds each of their values; [`Written`] names them. JSON keeps the type as
 /// `{"element": …, "shape": […], "data": […]}`.
 ///
 /// # Errors
-/// When the file cannot be written, two outputs share a name, several outputs are to go into a `.npy` file, or
+/// When the file cannot be written or something else than a regular file has its name, two outputs share a name, several outputs are to go into a `.npy` file, or
 /// a text ends in a NUL character, which NumPy would cut off.
 pub fn write_outputs(path: &Path, outputs: &[NamedTensor]) -> Result<Written, ArrayFileError> {
     let format = Format::of(path)?;
@@ -147,16 +145,46 @@ pub fn write_outputs(path: &Path, outputs: &[NamedTensor]) -> Result<Written, Ar
     Ok(Written { widened })
 }
 
-/// Runs `write` on a temporary file beside `path` and renames it into place.
+/// Refuses a `path` that [`write_outputs`] could not write to, before the work for the outputs is done.
+///
+/// # Errors
+/// When its name tells no format, something else than a regular file has it, or its folder is not there.
+pub fn check_output_path(path: &Path) -> Result<(), ArrayFileError> {
+    Format::of(path)?;
+    let unwritable = |source| ArrayFileError::Write { path: path.to_owned(), source };
+    let destination = destination(path).map_err(unwritable)?;
+    std::fs::metadata(folder_of(&destination)).map(drop).map_err(unwritable)
+}
+
+/// The place that `path` stands for: itself, or where its links lead to, a regular file or nothing yet.
+fn destination(path: &Path) -> io::Result<PathBuf> {
+    /// As many links as Linux follows.
+    const MOST_LINKS: usize = 40;
+    let mut place = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        match std::fs::symlink_metadata(&place) {
+            Ok(metadata) if metadata.is_symlink() => {
+                place = folder_of(&place).join(std::fs::read_link(&place)?);
+            }
+            Ok(metadata) => return check_regular(&metadata).map(|()| place),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(place),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "its links lead in a circle"))
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Runs `write` on a temporary file beside the place that `path` stands for and renames it into place.
 fn write_whole<F>(path: &Path, write: F) -> Result<(), ArrayFileError>
 where
     F: FnOnce(&mut BufWriter<&mut File>) -> Result<(), ArrayFileError>,
 {
     let unwritable = |source| ArrayFileError::Write { path: path.to_owned(), source };
-    let folder = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
+    let destination = destination(path).map_err(unwritable)?;
     let mut builder = tempfile::Builder::new();
     builder.prefix(".siliconroute-");
     #[cfg(unix)]
@@ -165,13 +193,13 @@ where
         use std::os::unix::fs::PermissionsExt as _;
         builder.permissions(std::fs::Permissions::from_mode(0o666));
     }
-    let mut temporary = builder.tempfile_in(folder).map_err(unwritable)?;
+    let mut temporary = builder.tempfile_in(folder_of(&destination)).map_err(unwritable)?;
     let mut writer = BufWriter::new(temporary.as_file_mut());
     write(&mut writer)?;
     writer.flush().map_err(unwritable)?;
     drop(writer);
     temporary.as_file().sync_all().map_err(unwritable)?;
-    temporary.persist(path).map_err(|failure| unwritable(failure.error))?;
+    temporary.persist(&destination).map_err(|failure| unwritable(failure.error))?;
     Ok(())
 }
 

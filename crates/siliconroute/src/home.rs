@@ -6,6 +6,8 @@ use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use siliconroute_engine::regular_file::open_lock;
+
 /// The home folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum HomeError {
@@ -107,7 +109,7 @@ impl Home {
     ) -> Result<Option<MeasuringLock>, HomeError> {
         let path = self.root.join("measuring.lock");
         let fail = |source| HomeError::Lock { path: path.clone(), source };
-        let file = File::options().create(true).append(true).open(&path).map_err(fail)?;
+        let file = open_lock(&path).map_err(fail)?;
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(Some(MeasuringLock { _file: file })),

@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use siliconroute_core::target::SessionSettings;
 use siliconroute_core::{ChipKind, Reading, TargetKey};
 use siliconroute_engine::packages::{Fetcher, Installed, PipFetcher};
+use siliconroute_engine::regular_file::read_regular;
 use siliconroute_engine::worker::process::{Launcher, ProcessLauncher};
 use siliconroute_store::{HostId, OpenOptions, Store, TargetId};
 
@@ -397,7 +398,7 @@ fn process_launcher(
 
 /// Writes `bytes` to `path` through a temporary file, unless they are there already.
 fn write_if_changed(path: &std::path::Path, bytes: &[u8]) -> Result<(), Error> {
-    if std::fs::read(path).is_ok_and(|old| old == bytes) {
+    if read_regular(path, bytes.len() as u64).is_ok_and(|old| old == bytes) {
         return Ok(());
     }
     let fail = |source| Error::Write { path: path.to_owned(), source };

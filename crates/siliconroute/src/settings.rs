@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use siliconroute_core::{AccuracyClass, Goal, Workload};
+use siliconroute_engine::regular_file::read_regular;
 
 /// Where a setting's value came from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -113,6 +114,9 @@ struct Definition {
     expected: &'static str,
     meaning: &'static str,
 }
+
+/// No settings file is larger, with comments of every kind.
+const LARGEST_FILE_BYTES: u64 = 1 << 20;
 
 /// Prefix of all environment variables.
 const PREFIX: &str = "SILICONROUTE_";
@@ -278,8 +282,10 @@ fn unknown(key: &str, place: String) -> SettingsError {
 }
 
 fn load_file(path: &Path) -> Result<BTreeMap<String, String>, SettingsError> {
-    use std::io::ErrorKind::{NotADirectory, NotFound};
-    let text = match std::fs::read_to_string(path) {
+    use std::io::Error;
+    use std::io::ErrorKind::{InvalidData, NotADirectory, NotFound};
+    let utf8 = |bytes| String::from_utf8(bytes).map_err(|error| Error::new(InvalidData, error));
+    let text = match read_regular(path, LARGEST_FILE_BYTES).and_then(utf8) {
         Ok(text) => text,
         // Where the home is no folder, opening it says so better than its settings can.
         Err(error) if matches!(error.kind(), NotFound | NotADirectory) => return Ok(BTreeMap::new()),

@@ -15,6 +15,9 @@ const MOST_PRINTED: usize = 16;
 
 pub(super) fn run(session: &Session<'_>, arguments: &Run) -> Result<ExitCode, Error> {
     let router = &session.router;
+    if let Some(path) = &arguments.write {
+        array_file::check_output_path(path)?;
+    }
     let mut routing = super::routing(&arguments.case)?;
     let model = router.find_model(&arguments.case.model, &mut session.progress())?;
     let mut given = super::given(arguments.case.batch, &arguments.case.shape)?;

@@ -142,7 +142,60 @@ fn outputs_that_cannot_be_written_are_an_error() {
     check(2, "out.txt", &["out.txt", "must end in .npz, .npy or .json"]);
     check(1, "no/such/folder/out.npz", &["cannot write no/such/folder/out.npz"]);
     std::fs::create_dir(sandbox.path("taken.npz")).unwrap();
-    check(1, "taken.npz", &["cannot write taken.npz"]);
+    check(1, "taken.npz", &["cannot write taken.npz", "a folder, not a file"]);
+    #[cfg(unix)]
+    {
+        make_pipe(&sandbox, "pipe.npz");
+        check(1, "pipe.npz", &["cannot write pipe.npz", "not a regular file"]);
+        std::os::unix::fs::symlink("/dev/null", sandbox.path("device.npz")).unwrap();
+        check(1, "device.npz", &["cannot write device.npz", "not a regular file"]);
+        std::os::unix::fs::symlink("circle.npz", sandbox.path("circle.npz")).unwrap();
+        check(1, "circle.npz", &["cannot write circle.npz", "in a circle"]);
+    }
+}
+
+#[cfg(unix)]
+fn make_pipe(sandbox: &Sandbox, name: &str) {
+    let made = std::process::Command::new("mkfifo").arg(sandbox.path(name)).status().unwrap();
+    assert!(made.success());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_stays_and_the_file_that_it_leads_to_is_written() {
+    let sandbox = with_sum();
+    std::fs::create_dir(sandbox.path("results")).unwrap();
+    sandbox.write("results/old.npz", "to be replaced");
+    let link = |to: &str, name: &str| std::os::unix::fs::symlink(to, sandbox.path(name)).unwrap();
+    link("results/old.npz", "old.npz");
+    link("results/new.npz", "new.npz");
+    link("old.npz", "twice.npz");
+    for (name, file) in [("old.npz", "old.npz"), ("new.npz", "new.npz"), ("twice.npz", "old.npz")] {
+        let file = sandbox.path("results").join(file);
+        sandbox.succeed(&["run", "-m", "sum.onnx", "-d", "cpu/rten", "--write", name]);
+        assert!(sandbox.path(name).is_symlink(), "{name}");
+        assert!(file.metadata().unwrap().is_file() && !file.is_symlink());
+        assert!(std::fs::read(&file).unwrap().starts_with(b"PK"), "{name}");
+        std::fs::write(&file, "to be replaced").unwrap();
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn inputs_and_models_that_are_no_regular_files_are_refused_at_once() {
+    let sandbox = with_sum();
+    for ending in ["npz", "npy", "json"] {
+        let (pipe, device) = (format!("pipe.{ending}"), format!("device.{ending}"));
+        make_pipe(&sandbox, &pipe);
+        refuse(&sandbox, &pipe, &["cannot read", "not a regular file"]);
+        std::os::unix::fs::symlink("/dev/zero", sandbox.path(&device)).unwrap();
+        refuse(&sandbox, &device, &["cannot read", "not a regular file"]);
+    }
+    make_pipe(&sandbox, "pipe.onnx");
+    sandbox.refuse(2, &["pipe.onnx", "not a regular file"], &["models", "inspect", "pipe.onnx"]);
+    make_pipe(&sandbox, "pipe.whl");
+    let install = ["packages", "install", "onnxruntime", "--wheel", "pipe.whl"];
+    sandbox.refuse(1, &["pipe.whl", "not a regular file"], &install);
 }
 
 #[test]

@@ -39,6 +39,25 @@ fn refuses_a_settings_file_that_cannot_be_used() {
     check(b"worker_memory_percent = 0", &["from 1 to 100"]);
     check(b"seed = [", &["config.toml", "not valid TOML", "line 1"]);
     check(b"\xff\xfe\x00", &["cannot read the settings", "config.toml"]);
+    check(&vec![b'#'; (1 << 20) + 1], &["cannot read the settings", "config.toml", "1048577 bytes"]);
+    let file = sandbox.path("home/config.toml");
+    let in_the_way = |parts: &[&str]| {
+        for command in [&["config", "show"][..], &["devices"]] {
+            sandbox.refuse(2, &[&["cannot read the settings", "config.toml"][..], parts].concat(), command);
+        }
+    };
+    std::fs::remove_file(&file).unwrap();
+    std::fs::create_dir(&file).unwrap();
+    in_the_way(&["a folder, not a file"]);
+    #[cfg(unix)]
+    {
+        std::fs::remove_dir(&file).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+        in_the_way(&["not a regular file"]);
+        std::fs::remove_file(&file).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &file).unwrap();
+        in_the_way(&["not a regular file"]);
+    }
 }
 
 #[test]

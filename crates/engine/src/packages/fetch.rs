@@ -10,7 +10,7 @@ mod complaint;
 mod program;
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -23,6 +23,7 @@ use self::program::{PipProgram, candidates};
 use super::pin::{Sha256Digest, WheelPin};
 use super::progress::{Progress, Step};
 use super::unpack::is_disk_full;
+use crate::regular_file::open_regular;
 
 /// How long a candidate may take to state its version; `uv` may have to fetch pip first.
 const PROBE_DEADLINE: Duration = Duration::from_mins(1);
@@ -194,8 +195,8 @@ pub fn fetch_wheel(
 /// [`CheckError`] where it differs or cannot be read.
 pub fn check_wheel(path: &Path, wheel: &WheelPin, progress: &mut dyn Progress) -> Result<(), CheckError> {
     progress.step(Step::Checking);
-    let file = File::open(path).map_err(CheckError::Io)?;
-    let size = file.metadata().map_err(CheckError::Io)?.len();
+    let (file, metadata) = open_regular(path).map_err(CheckError::Io)?;
+    let size = metadata.len();
     let name = || wheel.file().to_owned();
     if size != wheel.size_bytes() {
         return Err(CheckError::WrongSize { file: name(), expected: wheel.size_bytes(), found: size });

@@ -17,6 +17,7 @@ use super::record::{
 use super::seal::break_seal;
 use super::table::{Package, Wheel};
 use super::unpack::{UnpackError, is_disk_full, sync_folder, unpack_members};
+use crate::regular_file::open_regular;
 
 /// Where a wheel comes from.
 #[derive(Clone, Copy)]
@@ -236,9 +237,8 @@ fn open_handed_over(
 ) -> Result<OpenWheel, InstallError> {
     progress.step(Step::Checking);
     let failed = |source| InstallError::Wheel { path: path.to_owned(), source };
-    let file = File::open(path).map_err(failed)?;
-    let meta = file.metadata().map_err(failed)?;
-    if !meta.is_file() || meta.len() > MAX_FILE_BYTES {
+    let (file, meta) = open_regular(path).map_err(failed)?;
+    if meta.len() > MAX_FILE_BYTES {
         return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "not a file of a possible size")));
     }
     match hash_file(&file, progress) {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::progress::{Progress, Step};
 use super::seal::remove_dead_seals;
+use crate::regular_file::open_lock;
 
 /// The file that is locked; it stays.
 const LOCK_FILE: &str = ".lock";
@@ -54,7 +55,7 @@ impl FolderLock {
         let failed = |path: &Path, source| LockError::Io { path: path.to_owned(), source };
         fs::create_dir_all(root).map_err(|source| failed(root, source))?;
         let path = root.join(LOCK_FILE);
-        let file = open_lock_file(&path).map_err(|source| failed(&path, source))?;
+        let file = open_lock(&path).map_err(|source| failed(&path, source))?;
         let mut told = false;
         loop {
             match file.try_lock() {
@@ -81,7 +82,7 @@ pub fn remove_leftovers(root: &Path) {
     if leftovers(root).is_empty() {
         return;
     }
-    let locked = open_lock_file(&root.join(LOCK_FILE)).and_then(|file| match file.try_lock() {
+    let locked = open_lock(&root.join(LOCK_FILE)).and_then(|file| match file.try_lock() {
         Ok(()) => Ok(Some(file)),
         Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(error)) => Err(error),
@@ -91,10 +92,6 @@ pub fn remove_leftovers(root: &Path) {
         Ok(None) => {}
         Err(error) => tracing::warn!(folder = %root.display(), %error, "cannot lock the packages folder"),
     }
-}
-
-fn open_lock_file(path: &Path) -> io::Result<File> {
-    File::options().create(true).truncate(false).read(true).write(true).open(path)
 }
 
 /// What is being unpacked or deleted below `root`, by this process or one that died.

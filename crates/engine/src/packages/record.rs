@@ -2,8 +2,8 @@
 //!
 //! Invariant: a folder without a readable record whose files have the recorded sizes is not installed.
 
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::fit::Platform;
 use super::pin::{MemberPin, Sha256Digest};
 use super::table::{Package, PackageKind, Provider, Table, Wheel, is_package_name};
+use crate::regular_file::read_regular;
 
 /// The file name of a record.
 pub(super) const RECORD_FILE: &str = "package.json";
@@ -175,12 +176,9 @@ impl Record {
     pub(super) fn load(dir: &Path) -> Result<Self, RecordError> {
         let damaged = |what: String| RecordError::Damaged { dir: dir.to_owned(), what };
         let unreadable = |source| RecordError::Unreadable { dir: dir.to_owned(), source };
-        let mut text = String::new();
-        File::open(dir.join(RECORD_FILE))
-            .and_then(|file| file.take(MAX_RECORD_BYTES).read_to_string(&mut text))
-            .map_err(unreadable)?;
+        let text = read_regular(&dir.join(RECORD_FILE), MAX_RECORD_BYTES).map_err(unreadable)?;
         let value: serde_json::Value =
-            serde_json::from_str(&text).map_err(|e| damaged(format!("not JSON: {e}")))?;
+            serde_json::from_slice(&text).map_err(|e| damaged(format!("not JSON: {e}")))?;
         match value.get("schema").and_then(serde_json::Value::as_u64) {
             Some(found) if found > u64::from(SCHEMA) => {
                 return Err(RecordError::Newer { dir: dir.to_owned(), found });

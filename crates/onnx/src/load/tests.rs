@@ -34,6 +34,11 @@ fn says_what_is_wrong_with_a_file() {
         let result = saved(at, text);
         assert!(matches!(result, Err(LoadError::NotOnnx { .. })), "{result:?}");
     }
+    #[cfg(unix)]
+    {
+        let endless = load_model(Path::new("/dev/zero")).expect_err("a device is no model");
+        assert!(matches!(endless, LoadError::Unreadable { .. }), "{endless:?}");
+    }
     let pointer =
         saved(at, b"version https://git-lfs.github.com/spec/v1\noid sha256:00\n").expect_err("no model");
     assert!(pointer.to_string().contains("Git LFS"));

@@ -59,8 +59,19 @@ fn reports_damaged_packages() {
     check_damaged(|dir| fs::remove_file(dir.join(RECORD_FILE)).unwrap(), "cannot read the record");
     check_damaged(|dir| fs::write(dir.join(RECORD_FILE), "{").unwrap(), "not JSON");
     check_damaged(|dir| fs::write(dir.join(RECORD_FILE), "[1]").unwrap(), "no schema");
-    check_damaged(|dir| fs::write(dir.join(RECORD_FILE), vec![b' '; 3 << 20]).unwrap(), "not JSON");
-    check_damaged(|dir| fs::write(dir.join(RECORD_FILE), [0xff; 9]).unwrap(), "cannot read the record");
+    check_damaged(
+        |dir| fs::write(dir.join(RECORD_FILE), vec![b' '; 3 << 20]).unwrap(),
+        "cannot read the record",
+    );
+    check_damaged(|dir| fs::write(dir.join(RECORD_FILE), [0xff; 9]).unwrap(), "not JSON");
+    #[cfg(unix)]
+    check_damaged(
+        |dir| {
+            fs::remove_file(dir.join(RECORD_FILE)).unwrap();
+            std::os::unix::fs::symlink("/dev/zero", dir.join(RECORD_FILE)).unwrap();
+        },
+        "cannot read the record",
+    );
     check_damaged(|dir| edit(dir, "demo.libs/libhelp.so", "../../etc/passwd"), "plain relative path");
     check_damaged(|dir| edit(dir, r#""library": "demo"#, r#""library": "dem"#), "none of its files");
     check_damaged(
