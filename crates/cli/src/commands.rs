@@ -17,6 +17,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use siliconroute::doctor::Patient;
 use siliconroute::home::Home;
 use siliconroute::models::{Given, KnownModel};
 use siliconroute::run::Routing;
@@ -48,15 +49,29 @@ pub(crate) fn run(
         Some(home) if home.as_os_str().is_empty() => {
             return Err(Error::Usage("the home folder must not be empty".to_owned()));
         }
-        Some(home) => std::path::absolute(home).unwrap_or_else(|_no_folder| home.clone()),
-        None => Home::default_root()?,
+        Some(home) => Ok(absolute(home)),
+        None => Home::default_root(),
     };
+    let ignored_variable = arguments.global.home.is_none().then(Home::ignored_variable).flatten();
+    if let Command::Doctor = &arguments.command {
+        let settings =
+            Settings::resolve_at(home.as_deref().ok(), unicode_environment(), &arguments.global.settings());
+        let patient = Patient { home, settings, ignored_variable, cancelled: Arc::clone(cancelled) };
+        return doctor::run(patient, output);
+    }
+    if let Some(ignored) = ignored_variable {
+        output.note(ignored);
+    }
+    let home = home?;
     let settings = Settings::resolve(&home, unicode_environment(), &arguments.global.settings())?;
     if let Command::Config(command) = &arguments.command {
         return Ok(config::run(command, &settings, output));
     }
     let options = Options { cancelled: Arc::clone(cancelled), ..Options::new(home, settings) };
     let session = Session { router: Router::open(options)?, output };
+    if let Some(reason) = session.router.read_only() {
+        output.note(format!("the home is read-only, so nothing of this is kept: {reason}"));
+    }
     match &arguments.command {
         Command::Up(command) => up::run(&session, command),
         Command::Devices => devices::run(&session),
@@ -67,8 +82,7 @@ pub(crate) fn run(
         Command::Route(command) => route::run(&session, command),
         Command::Run(command) => run::run(&session, command),
         Command::Evaluate(command) => evaluate::run(&session, command),
-        Command::Doctor => doctor::run(&session),
-        Command::Config(_) | Command::Completions { .. } => Ok(ExitCode::SUCCESS),
+        Command::Doctor | Command::Config(_) | Command::Completions { .. } => Ok(ExitCode::SUCCESS),
     }
 }
 

@@ -60,6 +60,13 @@ impl Output {
         }
     }
 
+    /// Tells the user something that may surprise, unless only the result is wanted.
+    pub(crate) fn note(&self, text: impl Display) {
+        if !self.quiet {
+            self.message(format!("note: {text}"));
+        }
+    }
+
     /// Tells what went wrong, why, and what to do.
     pub(crate) fn error(&self, error: &Error) {
         self.message(format!("error: {}", describe_error(error)));

@@ -122,6 +122,11 @@ impl SyntheticModel {
         self.layers.saturating_mul(factor).saturating_mul(self.width).saturating_mul(self.width)
     }
 
+    /// Bytes of the learned values, which are nearly all of the file.
+    pub fn weight_bytes(&self) -> u64 {
+        self.parameters().saturating_mul(4)
+    }
+
     /// Operations of the matrix products and convolutions of one call, a multiply-add as two:
     /// `mlp` B·2·L·n², `conv` B·2·L·64·64·C²·9, `attn` B·L·(8·T·d² + 4·T²·d) with T = 128.
     ///

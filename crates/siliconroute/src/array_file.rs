@@ -18,14 +18,15 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::io::{BufReader, BufWriter, Write};
+use std::path::Path;
 
 use siliconroute_core::tensor::{Dimension, NamedTensor, Tensor, TensorSpec};
 
-use siliconroute_engine::regular_file::{check_regular, open_regular};
+use siliconroute_engine::regular_file::open_regular;
 
 use crate::inputs::DEFAULT_LIMIT_BYTES;
+use crate::output_place::{folder_of, output_place};
 
 pub use error::{ArrayFault, ArrayFileError};
 pub use shape_argument::{ShapeArgumentError, parse_shape_argument};
@@ -152,30 +153,8 @@ pub fn write_outputs(path: &Path, outputs: &[NamedTensor]) -> Result<Written, Ar
 pub fn check_output_path(path: &Path) -> Result<(), ArrayFileError> {
     Format::of(path)?;
     let unwritable = |source| ArrayFileError::Write { path: path.to_owned(), source };
-    let destination = destination(path).map_err(unwritable)?;
+    let destination = output_place(path).map_err(unwritable)?;
     std::fs::metadata(folder_of(&destination)).map(drop).map_err(unwritable)
-}
-
-/// The place that `path` stands for: itself, or where its links lead to, a regular file or nothing yet.
-fn destination(path: &Path) -> io::Result<PathBuf> {
-    /// As many links as Linux follows.
-    const MOST_LINKS: usize = 40;
-    let mut place = path.to_owned();
-    for _ in 0..MOST_LINKS {
-        match std::fs::symlink_metadata(&place) {
-            Ok(metadata) if metadata.is_symlink() => {
-                place = folder_of(&place).join(std::fs::read_link(&place)?);
-            }
-            Ok(metadata) => return check_regular(&metadata).map(|()| place),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(place),
-            Err(error) => return Err(error),
-        }
-    }
-    Err(io::Error::new(io::ErrorKind::InvalidInput, "its links lead in a circle"))
-}
-
-fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Runs `write` on a temporary file beside the place that `path` stands for and renames it into place.
@@ -184,7 +163,7 @@ where
     F: FnOnce(&mut BufWriter<&mut File>) -> Result<(), ArrayFileError>,
 {
     let unwritable = |source| ArrayFileError::Write { path: path.to_owned(), source };
-    let destination = destination(path).map_err(unwritable)?;
+    let destination = output_place(path).map_err(unwritable)?;
     let mut builder = tempfile::Builder::new();
     builder.prefix(".siliconroute-");
     #[cfg(unix)]

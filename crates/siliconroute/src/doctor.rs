@@ -1,13 +1,27 @@
 //! Looks for what is wrong with this set-up, and says what to do about each thing.
+//!
+//! Invariant: a fault is a finding and never the end of the examination: whatever can still be looked at is,
+//! with a stand-in where a part is unusable. Only the user's wish to stop ends it early.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use serde::Serialize;
+use siliconroute_core::Reading;
 use siliconroute_engine::packages::{Table, fits};
+use siliconroute_store::Store;
 
 use crate::engine_packages::reinstall;
 use crate::error::{Error, ErrorKind};
 use crate::event::Listener;
+use crate::home::{Home, HomeError};
 use crate::machine::{PackageFault, describe_error, installed_packages};
-use crate::router::Router;
+use crate::opening::{Opened, ReadOnly, open_home, open_store};
+use crate::router::{Options, Router};
+use crate::settings::{Settings, SettingsError};
+use crate::space::{HOME_HINT, STORE_RESERVE_BYTES, mebibytes};
+use crate::up::starter_bytes;
 
 /// How a check came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -32,59 +46,217 @@ pub struct Check {
     pub finding: String,
     /// What to do; absent when nothing is to be done.
     pub advice: Option<String>,
+    /// The kind of failure that a broken thing leads to elsewhere.
+    #[serde(skip)]
+    pub failure: Option<ErrorKind>,
 }
 
 impl Check {
     fn good(subject: impl Into<String>, finding: impl Into<String>) -> Self {
-        Self { subject: subject.into(), health: Health::Good, finding: finding.into(), advice: None }
+        Self {
+            subject: subject.into(),
+            health: Health::Good,
+            finding: finding.into(),
+            advice: None,
+            failure: None,
+        }
     }
 
-    fn bad(health: Health, subject: impl Into<String>, finding: impl Into<String>, advice: &str) -> Self {
-        Self { subject: subject.into(), health, finding: finding.into(), advice: Some(advice.to_owned()) }
+    fn advice(subject: impl Into<String>, finding: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { health: Health::Advice, advice: Some(advice.into()), ..Self::good(subject, finding) }
+    }
+
+    fn broken(
+        failure: ErrorKind,
+        subject: impl Into<String>,
+        finding: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
+        Self { health: Health::Broken, failure: Some(failure), ..Self::advice(subject, finding, advice) }
+    }
+
+    fn of_error(subject: impl Into<String>, error: &Error) -> Self {
+        let advice = error.hint().unwrap_or_else(|| "put right what the finding says".to_owned());
+        Self::broken(error.kind(), subject, describe_error(error), advice)
     }
 }
 
+/// The worst kind of failure among `checks`; an unusable store is worse than anything else.
+pub fn worst_failure(checks: &[Check]) -> Option<ErrorKind> {
+    [ErrorKind::Store, ErrorKind::Usage, ErrorKind::NothingSuitable, ErrorKind::WorkFailed]
+        .into_iter()
+        .find(|kind| checks.iter().any(|check| check.failure == Some(*kind)))
+}
+
+/// What is to be examined, as far as it could be found out.
+#[derive(Debug)]
+pub struct Patient {
+    /// The home folder.
+    pub home: Result<PathBuf, HomeError>,
+    /// The settings.
+    pub settings: Result<Settings, SettingsError>,
+    /// What is to be said about ignored variables.
+    pub ignored_variable: Option<String>,
+    /// Set from outside when the user wants to stop.
+    pub cancelled: Arc<AtomicBool>,
+}
+
+/// Checks home, settings, store, free space, packages, targets and knowledge.
+///
+/// # Errors
+/// When the user stops, or there is not even a place for temporary files.
+pub fn diagnose(patient: Patient, listener: &mut dyn Listener) -> Result<Vec<Check>, Error> {
+    let mut checks = Vec::new();
+    if let Some(ignored) = patient.ignored_variable {
+        checks.push(Check::advice("environment", ignored, "set it to an absolute path, or unset it"));
+    }
+    let settings = match patient.settings {
+        Ok(settings) => {
+            checks.push(Check::good("settings", "every value can be used"));
+            settings
+        }
+        Err(error) => {
+            checks.push(Check::of_error("settings", &error.into()));
+            Settings::defaults()
+        }
+    };
+    let opened = open(patient.home, settings.read_only, &mut checks)?;
+    if opened.read_only.is_none() {
+        check_space(&opened.home, &mut checks);
+    }
+    let root = opened.home.root().to_owned();
+    let options = Options { cancelled: patient.cancelled, ..Options::new(root, settings) };
+    Router::assemble(options, opened)?.examine(checks, listener)
+}
+
+/// Opens home and store, with a stand-in for what cannot be used.
+fn open(home: Result<PathBuf, HomeError>, read_only: bool, checks: &mut Vec<Check>) -> Result<Opened, Error> {
+    let home = match home.and_then(|root| open_home(root, read_only)) {
+        Ok(home) => home,
+        Err(error) => {
+            checks.push(Check::of_error("home", &error.into()));
+            let read_only = ReadOnly::new("there is no home".to_owned())?;
+            let home = Home::at(read_only.scratch().to_owned());
+            checks.push(Check::advice("store", "not looked at, since there is no home", "see the home"));
+            let store = Store::open_empty(&home.store())?;
+            return Ok(Opened { home, store, read_only: Some(read_only) });
+        }
+    };
+    let path = home.store();
+    let root = home.root().display().to_string();
+    let (store, reason, fault) = match open_store(&home, read_only) {
+        Ok((store, reason)) => {
+            let fault = check_store(&store);
+            (store, reason, fault)
+        }
+        Err(error) => {
+            let fault = Check::broken(ErrorKind::Store, "store", describe_error(&error), error.hint());
+            (Store::open_empty(&path)?, None, Some(fault))
+        }
+    };
+    checks.push(match &reason {
+        None => Check::good("home", root),
+        Some(reason) => Check::advice(
+            "home",
+            format!("{root} is read-only, so only commands that keep nothing work: {reason}"),
+            if read_only {
+                "nothing, unless something is to be kept: then change that setting"
+            } else {
+                "allow writing to the home, or choose another with --home or SILICONROUTE_HOME"
+            },
+        ),
+    });
+    let store = match fault {
+        None => {
+            checks.push(Check::good("store", "intact"));
+            store
+        }
+        Some(fault) => {
+            checks.push(fault);
+            Store::open_empty(&path)?
+        }
+    };
+    let read_only = reason.map(ReadOnly::new).transpose()?;
+    Ok(Opened { home, store, read_only })
+}
+
+/// What is wrong inside a store that opens.
+fn check_store(store: &Store) -> Option<Check> {
+    let broken =
+        |finding: String, advice: &str| Some(Check::broken(ErrorKind::Store, "store", finding, advice));
+    match store.check() {
+        Ok(faults) if faults.is_empty() => None,
+        Ok(faults) => {
+            broken(faults.join("; "), "restore store.sqlite from a copy, or move it away to start afresh")
+        }
+        Err(error) => broken(describe_error(&error), error.hint()),
+    }
+}
+
+/// Whether the home's disk holds what a first start writes.
+fn check_space(home: &Home, checks: &mut Vec<Check>) {
+    let needed = starter_bytes(&home.models()).saturating_add(STORE_RESERVE_BYTES);
+    checks.push(match siliconroute_hardware::free_space_bytes(home.root()) {
+        Reading::Available(free) if free < needed => Check::advice(
+            "space",
+            format!(
+                "{} are free, and models and measurements of a first start take {}",
+                mebibytes(free),
+                mebibytes(needed)
+            ),
+            HOME_HINT,
+        ),
+        Reading::Available(free) => Check::good("space", format!("{} are free", mebibytes(free))),
+        Reading::Unavailable(reason) => {
+            Check::advice("space", format!("not known: {reason}"), "nothing, unless the disk is full")
+        }
+    });
+}
+
 impl Router {
-    /// Checks home, store, packages, targets and knowledge.
+    /// Checks store, packages, targets and knowledge of a router that could be opened.
     ///
     /// # Errors
-    /// When the targets cannot be looked for, or the user stops.
+    /// When the user stops.
     pub fn diagnose(&self, listener: &mut dyn Listener) -> Result<Vec<Check>, Error> {
-        let mut checks = vec![Check::good("home", self.home.root().display().to_string())];
-        checks.push(match self.store.check() {
-            Ok(faults) if faults.is_empty() => Check::good("store", "intact"),
-            Ok(faults) => Check::bad(
-                Health::Broken,
-                "store",
-                faults.join("; "),
-                "restore store.sqlite from a copy, or move it away to start afresh",
-            ),
-            Err(error) => Check::bad(Health::Broken, "store", describe_error(&error), error.hint()),
-        });
+        let store = check_store(&self.store).unwrap_or_else(|| Check::good("store", "intact"));
+        self.examine(vec![store], listener)
+    }
+
+    fn examine(&self, mut checks: Vec<Check>, listener: &mut dyn Listener) -> Result<Vec<Check>, Error> {
+        let store_is_sound =
+            checks.iter().any(|check| check.subject == "store" && check.health == Health::Good);
         self.diagnose_packages(&mut checks, listener)?;
-        let targets = self.targets(listener)?;
+        let targets = match self.targets(listener) {
+            Ok(targets) => targets,
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
+            Err(error) => {
+                checks.push(Check::of_error("targets", &error));
+                return Ok(checks);
+            }
+        };
         for found in &targets.discovery.found {
             checks.push(match &found.unavailable {
                 None => Check::good(found.target.key.to_string(), "runs the precision probe"),
-                Some(reason) => Check::bad(
-                    Health::Advice,
+                Some(reason) => Check::advice(
                     found.target.key.to_string(),
                     reason.clone(),
                     "nothing, unless this target should work: then update its package and its driver",
                 ),
             });
         }
-        let learned = self.learn(&targets)?;
-        let known = learned.knowledge.known_cases();
-        checks.push(if known == 0 {
-            Check::bad(
-                Health::Advice,
+        if !store_is_sound {
+            checks.push(Check::advice(
                 "knowledge",
-                "nothing was measured yet",
-                "run `siliconroute up --once`",
-            )
-        } else {
-            Check::good("knowledge", format!("{known} cases measured"))
+                "not looked at, since there is no sound store",
+                "see the store",
+            ));
+            return Ok(checks);
+        }
+        checks.push(match self.learn(&targets).map(|learned| learned.knowledge.known_cases()) {
+            Ok(0) => Check::advice("knowledge", "nothing was measured yet", "run `siliconroute up --once`"),
+            Ok(known) => Check::good("knowledge", format!("{known} cases measured")),
+            Err(error) => Check::of_error("knowledge", &error),
         });
         Ok(checks)
     }
@@ -95,7 +267,7 @@ impl Router {
             // A damaged one is found by the verification as well.
             if let PackageFault::Unfit(finding) = fault {
                 let advice = "run `siliconroute packages install` for both";
-                checks.push(Check::bad(Health::Broken, "packages", finding, advice));
+                checks.push(Check::broken(ErrorKind::WorkFailed, "packages", finding, advice));
             }
         }
         match self.verify_packages(&[], listener) {
@@ -106,17 +278,17 @@ impl Router {
                         Check::good(subject, "every file has its pinned hash")
                     } else {
                         let advice = reinstall(&package.name);
-                        Check::bad(Health::Broken, subject, package.faults.join("; "), &advice)
+                        Check::broken(ErrorKind::WorkFailed, subject, package.faults.join("; "), &advice)
                     }
                 }));
                 checks.extend(verified.strays.into_iter().map(|stray| {
                     let finding = format!("`{}` is no package and is not used", stray.display());
-                    Check::bad(Health::Advice, "packages folder", finding, "remove it")
+                    Check::advice("packages folder", finding, "remove it")
                 }));
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
-            Err(error) => checks.push(Check::bad(
-                Health::Broken,
+            Err(error) => checks.push(Check::broken(
+                ErrorKind::WorkFailed,
                 "packages",
                 describe_error(&error),
                 "see that the packages folder can be read",
@@ -126,8 +298,7 @@ impl Router {
         for package in Table::embedded().packages() {
             let missing = !installed.iter().any(|have| have.name == package.name);
             if missing && package.recommended && fits(package, &facts).is_ok() {
-                checks.push(Check::bad(
-                    Health::Advice,
+                checks.push(Check::advice(
                     format!("package {}", package.name),
                     "fits this machine and is not installed",
                     "run `siliconroute up --once`, or `siliconroute packages install` with its name",

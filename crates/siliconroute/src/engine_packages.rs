@@ -124,6 +124,7 @@ impl Router {
         listener: &mut dyn Listener,
     ) -> Result<Installed, Error> {
         let package = find_package(name)?;
+        self.require_writable("install packages")?;
         let wheel = package.wheel_for(&self.machine.package_facts())?;
         let source = match source {
             PackageSource::Wheel(path) => Source::Wheel(path),
@@ -161,6 +162,7 @@ impl Router {
     /// When it is not installed or cannot be removed.
     pub fn remove_package(&self, name: &str, listener: &mut dyn Listener) -> Result<(), Error> {
         find_package(name)?;
+        self.require_writable("remove packages")?;
         let mut progress = Forward { listener, router: self };
         packages::remove(&self.home.packages(), name, &mut progress)?;
         Ok(())
@@ -237,9 +239,13 @@ impl Router {
         if missing.is_empty() {
             return Ok(());
         }
-        if self.settings.offline {
+        let obstacle = match self.read_only() {
+            Some(_) => Some("the home is read-only"),
+            None => self.settings.offline.then_some("offline"),
+        };
+        if let Some(obstacle) = obstacle {
             let names: Vec<&str> = missing.iter().map(|package| package.name.as_str()).collect();
-            listener.event(Event::Notice(format!("offline: not installed: {}", names.join(", "))));
+            listener.event(Event::Notice(format!("{obstacle}: not installed: {}", names.join(", "))));
             return Ok(());
         }
         listener.event(Event::Begin { stage: Stage::Packages, steps: Some(missing.len() as u64) });

@@ -14,6 +14,7 @@ use crate::inputs::InputsError;
 use crate::machine::brief;
 use crate::models::ModelError;
 use crate::settings::SettingsError;
+use crate::space::{HOME_HINT, is_disk_full};
 
 /// What kind of failure an error is; exit codes and protocol statuses follow from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -155,6 +156,16 @@ pub enum Error {
     /// A request that makes no sense.
     #[error("{0}")]
     Usage(String),
+    /// Something is to be kept, and the home can only be read.
+    #[error("cannot {operation}: the home `{path}` is read-only: {reason}")]
+    ReadOnlyHome {
+        /// What was asked for.
+        operation: &'static str,
+        /// The home.
+        path: PathBuf,
+        /// What stands against writing there.
+        reason: String,
+    },
     /// The user stopped it.
     #[error("interrupted; what was measured is kept, and the next start goes on from there")]
     Interrupted,
@@ -201,7 +212,7 @@ impl Error {
                 ErrorKind::WorkFailed
             }
             Self::Inputs(_) | Self::ArrayFile(_) => ErrorKind::Usage,
-            Self::OpenStore(_) | Self::Store(_) => ErrorKind::Store,
+            Self::OpenStore(_) | Self::Store(_) | Self::ReadOnlyHome { .. } => ErrorKind::Store,
             Self::Unfit(_) | Self::UnavailableTarget { .. } | Self::NoTarget { .. } | Self::Offline(_) => {
                 ErrorKind::NothingSuitable
             }
@@ -237,12 +248,19 @@ impl Error {
             Self::Model(error) => error.hint(),
             Self::Install(error) => error.hint(),
             Self::Home(error) => Some(match **error {
-                HomeError::NoHome => "name a folder with --home or SILICONROUTE_HOME".to_owned(),
+                HomeError::NoHome | HomeError::Relative { .. } => {
+                    "name a folder with --home or SILICONROUTE_HOME".to_owned()
+                }
                 _ => "choose another folder with --home or SILICONROUTE_HOME".to_owned(),
             }),
             Self::UnknownTarget { .. } | Self::UnavailableTarget { .. } => {
                 Some("`siliconroute devices` lists every target with its reason".to_owned())
             }
+            Self::ReadOnlyHome { .. } => Some(
+                "allow writing to the home, or choose another with --home or SILICONROUTE_HOME".to_owned(),
+            ),
+            Self::Write { source, .. } if is_disk_full(source) => Some(HOME_HINT.to_owned()),
+            Self::ArrayFile(error) => error.hint().map(str::to_owned),
             Self::Offline(_) => {
                 Some("run without --offline, or hand over its wheel with --wheel FILE".to_owned())
             }

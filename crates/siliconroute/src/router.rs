@@ -14,7 +14,7 @@ use siliconroute_core::{ChipKind, Reading, TargetKey};
 use siliconroute_engine::packages::{Fetcher, Installed, PipFetcher};
 use siliconroute_engine::regular_file::read_regular;
 use siliconroute_engine::worker::process::{Launcher, ProcessLauncher};
-use siliconroute_store::{HostId, OpenOptions, Store, TargetId};
+use siliconroute_store::{HostId, Store, TargetId};
 
 use crate::campaign::Sampling;
 use crate::discovery::{Discovery, Found, PrecisionProbe, discover_targets};
@@ -23,6 +23,7 @@ use crate::event::{Event, Listener, Stage};
 use crate::home::{Home, MeasuringLock};
 use crate::machine::{Machine, describe_error, installed_packages};
 use crate::models::Models;
+use crate::opening::{Opened, ReadOnly};
 use crate::settings::Settings;
 use crate::verified::VerifiedLauncher;
 
@@ -73,6 +74,7 @@ pub struct Router {
     pub(crate) home: Home,
     pub(crate) settings: Settings,
     pub(crate) store: Store,
+    pub(crate) read_only: Option<ReadOnly>,
     pub(crate) machine: Machine,
     pub(crate) launcher: Arc<dyn Launcher>,
     pub(crate) fetcher: Arc<dyn Fetcher>,
@@ -152,10 +154,14 @@ impl Router {
     /// Opens the home and the store and looks at the machine.
     ///
     /// # Errors
-    /// When the home or the store cannot be used.
+    /// When the home or the store cannot even be read.
     pub fn open(options: Options) -> Result<Self, Error> {
-        let home = Home::open(options.home)?;
-        let store = Store::open(&home.store(), &OpenOptions::default())?;
+        let opened = Opened::open(options.home.clone(), options.settings.read_only)?;
+        Self::assemble(options, opened)
+    }
+
+    pub(crate) fn assemble(options: Options, opened: Opened) -> Result<Self, Error> {
+        let Opened { home, store, read_only } = opened;
         let machine = Machine::detect(options.settings.software_adapters);
         let launcher = match options.launcher {
             Some(launcher) => launcher,
@@ -172,6 +178,7 @@ impl Router {
             home,
             settings: options.settings,
             store,
+            read_only,
             machine,
             launcher,
             fetcher,
@@ -200,6 +207,25 @@ impl Router {
         &self.store
     }
 
+    /// Why the home is only read, where it is: then this router works on a copy of the store, and what it
+    /// learns is lost with it.
+    pub fn read_only(&self) -> Option<&str> {
+        self.read_only.as_ref().map(ReadOnly::reason)
+    }
+
+    /// Refuses `operation`, which keeps something, where the home is only read.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnlyHome`].
+    pub fn require_writable(&self, operation: &'static str) -> Result<(), Error> {
+        let refusal = |read_only: &ReadOnly| Error::ReadOnlyHome {
+            operation,
+            path: self.home.root().to_owned(),
+            reason: read_only.reason().to_owned(),
+        };
+        self.read_only.as_ref().map_or(Ok(()), |read_only| Err(refusal(read_only)))
+    }
+
     /// Whether the user wants to stop.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
@@ -217,6 +243,7 @@ impl Router {
     pub fn models(&self) -> Models<'_> {
         Models {
             folder: self.home.models(),
+            scratch: self.read_only.as_ref().map(|read_only| read_only.scratch().to_owned()),
             store: &self.store,
             now_unix_ms: (self.clock)(),
             offline: self.settings.offline,
@@ -239,8 +266,9 @@ impl Router {
     /// Waits for its turn to measure, so that two programs do not disturb each other.
     ///
     /// # Errors
-    /// When the lock cannot be used or the user stops.
+    /// When the home is only read, the lock cannot be used or the user stops.
     pub(crate) fn lock_measuring(&self, listener: &mut dyn Listener) -> Result<MeasuringLock, Error> {
+        self.require_writable("record measurements")?;
         let mut told = false;
         let lock = self.home.lock_measuring(|| {
             if !told {
@@ -300,7 +328,8 @@ impl Router {
         if let Some(discovery) = self.known_discovery(fingerprint)? {
             return Ok(discovery);
         }
-        let probe = self.home.cache().join("precision-probe.onnx");
+        let cache = self.read_only.as_ref().map_or_else(|| self.home.cache(), |it| it.scratch().to_owned());
+        let probe = cache.join("precision-probe.onnx");
         write_if_changed(&probe, &siliconroute_onnx::precision_probe_model())?;
         let engines = self.machine.engines(packages);
         listener.event(Event::Begin { stage: Stage::Targets, steps: Some(engines.len() as u64) });

@@ -139,6 +139,12 @@ const DEFINITIONS: &[Definition] = &[
         meaning: "fetch no packages and no models",
     },
     Definition {
+        key: "read_only",
+        default: "false",
+        expected: "true or false",
+        meaning: "keep nothing: work on a copy of the store",
+    },
+    Definition {
         key: "seed",
         default: "1",
         expected: "a whole number",
@@ -179,6 +185,8 @@ pub struct Settings {
     pub goal: Goal,
     /// Whether nothing is fetched.
     pub offline: bool,
+    /// Whether the home is only read.
+    pub read_only: bool,
     /// Seed of input values and of the order of trials.
     pub seed: u64,
     /// Whether software imitations of a GPU are targets.
@@ -202,8 +210,23 @@ impl Settings {
         environment: impl IntoIterator<Item = (String, String)>,
         flags: &BTreeMap<&'static str, String>,
     ) -> Result<Self, SettingsError> {
+        Self::resolve_at(Some(home), environment, flags)
+    }
+
+    /// [`Self::resolve`] where there may be no home to hold a file.
+    ///
+    /// # Errors
+    /// As [`Self::resolve`].
+    pub fn resolve_at(
+        home: Option<&Path>,
+        environment: impl IntoIterator<Item = (String, String)>,
+        flags: &BTreeMap<&'static str, String>,
+    ) -> Result<Self, SettingsError> {
         let mut shown: Vec<Shown> = DEFINITIONS.iter().map(Shown::default_of).collect();
-        let file = load_file(&crate::home::Home::settings_file(home))?;
+        let file = match home {
+            Some(home) => load_file(&crate::home::Home::settings_file(home))?,
+            None => BTreeMap::new(),
+        };
         let environment = parse_environment(environment)?;
         let flags = flags.iter().map(|(&key, value)| (key.to_owned(), value.clone())).collect();
         for (origin, values) in
@@ -221,6 +244,12 @@ impl Settings {
         Self::check(shown)
     }
 
+    /// The settings where nothing is set.
+    pub fn defaults() -> Self {
+        let shown = DEFINITIONS.iter().map(Shown::default_of).collect();
+        Self::check(shown).expect("a test resolves the defaults")
+    }
+
     /// Every setting with its value and origin.
     pub fn shown(&self) -> &[Shown] {
         &self.shown
@@ -232,6 +261,7 @@ impl Settings {
             accuracy: values.parse("accuracy", parse_accuracy)?,
             goal: values.parse("goal", parse_goal)?,
             offline: values.parse("offline", |text| text.parse().ok())?,
+            read_only: values.parse("read_only", |text| text.parse().ok())?,
             seed: values.parse("seed", |text| text.parse().ok())?,
             software_adapters: values.parse("software_adapters", |text| text.parse().ok())?,
             trial_budget_ms: values.parse("trial_budget_ms", |text| in_range(text, 1, 600_000))?,

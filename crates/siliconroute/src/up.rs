@@ -3,6 +3,7 @@
 //! Invariant: every step first looks for what an earlier start has done, so that a second start
 //! measures nothing and an interrupted one goes on where it stopped.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -20,7 +21,7 @@ use crate::event::{Event, Listener, Stage};
 use crate::learn::Learned;
 use crate::machine::describe_error;
 use crate::measure::{Job, Order};
-use crate::models::{Given, KnownModel, ModelError};
+use crate::models::{Given, KnownModel, ModelError, write_synthetic};
 use crate::router::{Router, Targets};
 use crate::run::Routing;
 
@@ -53,6 +54,15 @@ const UNSEEN_SYNTHETIC: &[(&str, u64)] =
 
 /// Models of which a second batch size is only predicted before the self-check measures it.
 const UNSEEN_BATCH: &[(&str, u64)] = &[("magika", 8), ("ocr-cls", 4)];
+
+/// Bytes of the synthetic models that a start still has to write into `folder`.
+pub(crate) fn starter_bytes(folder: &Path) -> u64 {
+    let names: BTreeSet<&str> =
+        STARTER_SYNTHETIC.iter().chain(UNSEEN_SYNTHETIC).map(|(name, _)| *name).collect();
+    let missing = names.into_iter().filter(|name| !folder.join(format!("{name}.onnx")).is_file());
+    let sizes = missing.filter_map(|name| SyntheticModel::parse(name).ok()).map(|model| model.weight_bytes());
+    sizes.fold(0, u64::saturating_add)
+}
 
 /// What the main job did and found.
 #[derive(Debug, Serialize)]
@@ -92,13 +102,44 @@ impl Listener for Recorder<'_> {
     }
 }
 
+/// Synthetic models that cannot be had, and why the first of them cannot.
+#[derive(Default)]
+struct Lacking {
+    first: Option<Error>,
+    names: Vec<&'static str>,
+}
+
+impl Lacking {
+    fn add(&mut self, name: &'static str, error: Error) {
+        self.first.get_or_insert(error);
+        if !self.names.contains(&name) {
+            self.names.push(name);
+        }
+    }
+
+    /// Says what is left out; an error where that is all that there was.
+    fn tell(self, listener: &mut dyn Listener, nothing_left: bool) -> Result<(), Error> {
+        match self.first {
+            None => Ok(()),
+            Some(error) if nothing_left => Err(error),
+            Some(error) => {
+                listener.event(Event::Notice(error_with_hint(&error)));
+                let names = self.names.join(", ");
+                listener.event(Event::Notice(format!("synthetic models left out: {names}")));
+                Ok(())
+            }
+        }
+    }
+}
+
 impl Router {
     /// Installs, measures, learns, decides and checks, as far as that was not done before.
     ///
-    /// What cannot be fetched is said in a notice, and the rest goes on.
+    /// What cannot be fetched, or finds no room on the disk, is said in a notice, and the rest goes on.
     ///
     /// # Errors
-    /// When a model of the user's own cannot be used, the store fails, or the user stops.
+    /// When a model of the user's own cannot be used, no model at all can be had, the store fails, the home is
+    /// read-only and something is still to be measured, or the user stops.
     pub fn up(&self, plan: &UpPlan, listener: &mut dyn Listener) -> Result<UpReport, Error> {
         let mut recorder = Recorder { listener, notices: Vec::new() };
         let listener = &mut recorder;
@@ -223,21 +264,39 @@ impl Router {
         if !unavailable.is_empty() {
             listener.event(Event::Notice(format!("models left out: {}", unavailable.join(", "))));
         }
+        let mut lacking = Lacking::default();
         for (name, batch) in STARTER_SYNTHETIC {
-            let model = self.find_model(name, listener)?;
-            learning.push(self.question(model, Some(*batch))?);
+            learning.extend(self.synthetic_question(name, *batch, &mut lacking, listener)?);
         }
         let mut unseen = Vec::new();
         for (name, batch) in UNSEEN_SYNTHETIC {
-            let model = self.find_model(name, listener)?;
-            unseen.push(self.question(model, Some(*batch))?);
+            unseen.extend(self.synthetic_question(name, *batch, &mut lacking, listener)?);
         }
+        lacking.tell(listener, learning.is_empty())?;
         for (name, batch) in UNSEEN_BATCH {
             if let Some(known) = learning.iter().find(|question| question.model.name == *name) {
                 unseen.push(self.question(known.model.clone(), Some(*batch))?);
             }
         }
         Ok((learning, unseen))
+    }
+
+    /// A synthetic case, or `None` where its model cannot be written, as on a disk that is too small for it.
+    fn synthetic_question(
+        &self,
+        name: &'static str,
+        batch: u64,
+        lacking: &mut Lacking,
+        listener: &mut dyn Listener,
+    ) -> Result<Option<Question>, Error> {
+        match self.find_model(name, listener) {
+            Ok(model) => self.question(model, Some(batch)).map(Some),
+            Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::Store) => Err(error),
+            Err(error) => {
+                lacking.add(name, error);
+                Ok(None)
+            }
+        }
     }
 
     fn question(&self, model: KnownModel, batch: Option<u64>) -> Result<Question, Error> {
@@ -314,6 +373,9 @@ impl Router {
                 |name: &String| SyntheticModel::parse(name).map_err(|error| Error::Usage(error.to_string()));
             names.iter().map(parse).collect::<Result<_, _>>()?
         };
+        if folder == self.home.models() {
+            self.require_writable("generate models in the home")?;
+        }
         std::fs::create_dir_all(folder).map_err(|source| Error::Write { path: folder.to_owned(), source })?;
         // A folder of the user's own gets no lock file.
         let _lock = if folder == self.home.models() {
@@ -326,7 +388,7 @@ impl Router {
             .into_iter()
             .map(|model| {
                 let path = folder.join(format!("{}.onnx", model.name()));
-                model.write(&path).map_err(ModelError::from)?;
+                write_synthetic(&model, &path, 0)?;
                 Ok(path)
             })
             .collect()

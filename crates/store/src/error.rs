@@ -203,7 +203,9 @@ impl StoreError {
     /// What the user can do about it.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Full { .. } => "free some space on the disk that holds the store",
+            Self::Full { .. } => {
+                "free some space on the disk that holds the store, or choose another home with --home or SILICONROUTE_HOME"
+            }
             Self::Busy { .. } => "wait until the other process is done, or end it",
             Self::ReadOnly { .. } => "allow writing to the store's file and folder, or choose another home",
             Self::Corrupt { .. } => {

@@ -4,16 +4,15 @@ use std::process::ExitCode;
 
 use serde_json::json;
 use siliconroute::Error;
-use siliconroute::doctor::Health;
+use siliconroute::doctor::{Health, Patient, diagnose, worst_failure};
 
-use super::Session;
-use crate::output::{brief, table};
+use crate::output::{Output, brief, table};
+use crate::progress::Progress;
 
-pub(super) fn run(session: &Session<'_>) -> Result<ExitCode, Error> {
-    let checks = session.router.diagnose(&mut session.progress())?;
-    let broken = checks.iter().any(|check| check.health == Health::Broken);
-    if session.output.json {
-        session.output.document(&json!({"schema": "siliconroute.doctor/1", "checks": checks}));
+pub(super) fn run(patient: Patient, output: &Output) -> Result<ExitCode, Error> {
+    let checks = diagnose(patient, &mut Progress::new(output))?;
+    if output.json {
+        output.document(&json!({"schema": "siliconroute.doctor/1", "checks": checks}));
     } else {
         let mut listed = table(&["subject", "state", "finding", "what to do"]);
         for check in &checks {
@@ -25,7 +24,7 @@ pub(super) fn run(session: &Session<'_>) -> Result<ExitCode, Error> {
             let advice = check.advice.as_deref().unwrap_or("");
             listed.add_row([check.subject.as_str(), health, &brief(&check.finding), advice]);
         }
-        session.output.line(listed);
+        output.line(listed);
     }
-    Ok(if broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(worst_failure(&checks).map_or(ExitCode::SUCCESS, |kind| ExitCode::from(kind.exit_code())))
 }

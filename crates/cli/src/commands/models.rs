@@ -76,6 +76,7 @@ fn list(session: &Session<'_>) -> Result<ExitCode, Error> {
 }
 
 fn add(session: &Session<'_>, files: &[String]) -> Result<ExitCode, Error> {
+    session.router.require_writable("remember models")?;
     let mut added = Vec::new();
     for file in files {
         let path = absolute(Path::new(file));
@@ -86,6 +87,7 @@ fn add(session: &Session<'_>, files: &[String]) -> Result<ExitCode, Error> {
 }
 
 fn fetch(session: &Session<'_>, names: &[String]) -> Result<ExitCode, Error> {
+    session.router.require_writable("fetch models")?;
     let names: Vec<String> = if names.is_empty() {
         Catalogue::embedded().models().iter().map(|model| model.name.clone()).collect()
     } else {

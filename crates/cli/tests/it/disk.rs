@@ -52,6 +52,34 @@ fn a_full_disk_in_a_home_that_is_in_use_does_no_harm() {
     }
 }
 
+/// Mounts a small disk as the home, in a namespace that ends with the command.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_model_that_is_larger_than_the_disk_is_refused_with_numbers_and_advice() {
+    const MOUNT: &str = "mkdir -p home && mount -t tmpfs -o size=20m none home && \"$0\" \"$@\"; \
+                         code=$?; find home -name '*2048*' -o -name '.tmp*' >&2; exit $code";
+    let sandbox = Sandbox::new();
+    let inside = |program: &str, arguments: &[&str]| {
+        let mut command = Command::new("unshare");
+        sandbox.prepare(&mut command);
+        command.args(["--map-root-user", "--mount", "sh", "-c", MOUNT, program]).args(arguments);
+        command.output()
+    };
+    if !inside("true", &[]).is_ok_and(|output| output.status.success()) {
+        eprintln!("NOT TESTED: this system mounts no disk for a test");
+        return;
+    }
+    let program = env!("CARGO_BIN_EXE_siliconroute");
+    let inspect = |model| ["--home", "home", "--offline", "models", "inspect", model, "--json"];
+    let ran = Ran::of(inside(program, &inspect("mlp-2048w-4l")).unwrap());
+    ran.is_refusal(
+        1,
+        &["no space for", "mlp-2048w-4l.onnx", "64.0 MiB", "MiB are free", "hint: free some space", "--home"],
+    );
+    assert!(!ran.err.lines().any(|line| line.starts_with("home/")), "half-written: {}", ran.err);
+    assert_eq!(Ran::of(inside(program, &inspect(MODEL)).unwrap()).code(), Some(0));
+}
+
 #[test]
 fn outputs_that_do_not_fit_on_the_disk_leave_nothing_behind() {
     let sandbox = Sandbox::new();

@@ -20,6 +20,7 @@ mod model_files;
 mod onnx_file;
 mod packages;
 mod program;
+mod read_only;
 mod settings;
 mod stores;
 mod targets;

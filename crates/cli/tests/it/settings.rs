@@ -82,6 +82,42 @@ fn the_environment_names_the_home() {
     assert!(sandbox.path("elsewhere/store.sqlite").is_file());
 }
 
+#[cfg(all(unix, not(target_os = "macos")))]
+#[test]
+fn a_relative_base_folder_is_ignored_and_told() {
+    let sandbox = Sandbox::new();
+    let run = |arguments: &[&str], home: &std::path::Path| {
+        let mut command = sandbox.bare_command();
+        command.env("XDG_DATA_HOME", "data").env("HOME", home).args(arguments);
+        Ran::of(command.output().unwrap())
+    };
+    let home = sandbox.path("me");
+    let ran = run(&["devices", "--offline", "--json"], &home);
+    assert_eq!(ran.code(), Some(0), "{}", ran.err);
+    assert!(
+        ran.err.contains("note: XDG_DATA_HOME is ignored, since `data` is no absolute path"),
+        "{}",
+        ran.err
+    );
+    assert!(home.join(".local/share/siliconroute/store.sqlite").is_file());
+    assert!(!sandbox.path("data").exists());
+    let found = run(&["doctor", "--offline", "--json"], &home).json();
+    let check = found["checks"].as_array().unwrap().iter().find(|check| check["subject"] == "environment");
+    assert_eq!(check.unwrap()["health"], "advice", "{found}");
+    let relative = run(&["devices", "--offline", "--json"], std::path::Path::new("me"));
+    relative.is_refusal(1, &["no absolute home folder", "hint: name a folder with --home"]);
+}
+
+#[test]
+fn doctor_goes_on_with_settings_or_a_home_that_cannot_be_used() {
+    let sandbox = Sandbox::new();
+    sandbox.write("home/config.toml", "seed = [");
+    crate::stores::is_diagnosed(&sandbox, 2, "settings", &["config.toml", "not valid TOML"]);
+    let sandbox = Sandbox::new();
+    sandbox.write("home", "in the way");
+    crate::stores::is_diagnosed(&sandbox, 1, "home", &["cannot make the folder", "--home"]);
+}
+
 #[test]
 fn refuses_a_home_that_is_no_folder() {
     let sandbox = Sandbox::new();

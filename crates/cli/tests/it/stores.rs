@@ -4,12 +4,12 @@ use std::path::Path;
 
 use crate::program::{MODEL, Sandbox, text};
 
-/// Every command that needs the store refuses it with the same words.
+/// Every command that needs the store refuses it with the same words, and `doctor` finds it broken.
 #[track_caller]
 fn check(sandbox: &Sandbox, parts: &[&str]) {
+    is_diagnosed(sandbox, 4, "store", &[&[text(&sandbox.store())][..], parts].concat());
     for command in [
         &["devices"][..],
-        &["doctor"],
         &["models", "list"],
         &["packages", "list"],
         &["bench", "-m", MODEL],
@@ -21,6 +21,28 @@ fn check(sandbox: &Sandbox, parts: &[&str]) {
     ] {
         sandbox.refuse(4, &[&[text(&sandbox.store()), "hint: "][..], parts].concat(), command);
     }
+}
+
+/// `doctor` ends with `code`, says all of `parts` about the broken `subject`, and examines everything else.
+#[track_caller]
+pub(crate) fn is_diagnosed(sandbox: &Sandbox, code: i32, subject: &str, parts: &[&str]) {
+    let ran = sandbox.run(&["doctor", "--json"]);
+    assert_eq!(ran.code(), Some(code), "{}{}", ran.err, ran.out);
+    let found = ran.json();
+    let checks = found["checks"].as_array().unwrap();
+    let check = |subject: &str| checks.iter().find(|check| check["subject"] == subject);
+    let broken = check(subject).unwrap();
+    assert_eq!(broken["health"], "broken", "{broken}");
+    let said = format!("{} {}", broken["finding"].as_str().unwrap(), broken["advice"].as_str().unwrap());
+    for part in parts {
+        assert!(said.contains(part), "`{part}` is not in: {said}");
+    }
+    for other in ["home", "settings", "store", "cpu/rten", "knowledge"] {
+        assert!(check(other).is_some(), "no {other}: {found}");
+    }
+    assert_eq!(check("cpu/rten").unwrap()["health"], "good", "{found}");
+    let others = checks.iter().filter(|check| check["subject"] != subject);
+    assert!(others.into_iter().all(|check| check["health"] != "broken"), "{found}");
 }
 
 /// Replaces bytes of a file.
@@ -48,6 +70,10 @@ fn refuses_noise_and_leaves_it_alone() {
     let bytes = noise(10_000);
     sandbox.write("home/store.sqlite", &bytes);
     check(&sandbox, &["damaged or no SQLite database", "left untouched", "move the file away"]);
+    sandbox.write("home/config.toml", "seed = [");
+    let ran = sandbox.run(&["doctor", "--json"]);
+    assert_eq!(ran.code(), Some(4), "{}", ran.out);
+    assert_eq!(ran.out.matches("\"broken\"").count(), 2, "{}", ran.out);
     assert_eq!(std::fs::read(sandbox.store()).unwrap(), bytes);
 }
 
@@ -84,7 +110,7 @@ fn refuses_a_truncated_store() {
     let bytes = std::fs::read(sandbox.store()).unwrap();
     for keep in [50, 100, 5_000, bytes.len() / 2] {
         std::fs::write(sandbox.store(), &bytes[..keep]).unwrap();
-        sandbox.refuse(4, &["damaged", "move the file away"], &["doctor"]);
+        is_diagnosed(&sandbox, 4, "store", &["damaged", "move the file away"]);
         sandbox.refuse(4, &["damaged", "move the file away"], &["route", "-m", MODEL]);
     }
     std::fs::write(sandbox.store(), bytes).unwrap();
@@ -130,7 +156,8 @@ fn a_read_only_store_is_refused_to_whom_it_is_read_only() {
     if std::fs::File::options().append(true).open(sandbox.store()).is_ok() {
         sandbox.is_intact();
     } else {
-        check(&sandbox, &["cannot be written", "allow writing"]);
+        sandbox.succeed(&["devices"]);
+        sandbox.refuse(4, &["cannot record", "read-only", "allow writing"], &["bench", "-m", MODEL]);
     }
 }
 

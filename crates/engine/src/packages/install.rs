@@ -106,6 +106,10 @@ pub enum InstallError {
     },
 }
 
+/// What helps when the disk is full.
+const FREE_SPACE: &str =
+    "free some space and run again, or choose another home with --home or SILICONROUTE_HOME";
+
 impl InstallError {
     /// Whether the caller asked to stop.
     pub fn is_cancelled(&self) -> bool {
@@ -123,9 +127,9 @@ impl InstallError {
                     hint.to_owned()
                 }
             }),
-            Self::DiskFull { .. } => Some("free some space and run again".to_owned()),
+            Self::DiskFull { .. } => Some(FREE_SPACE.to_owned()),
             Self::Unpack { source, .. } if matches!(**source, UnpackError::DiskFull { .. }) => {
-                Some("free some space and run again".to_owned())
+                Some(FREE_SPACE.to_owned())
             }
             Self::Unpack { published, .. } => {
                 Some(format!("hand over the file {published} as its makers published it"))

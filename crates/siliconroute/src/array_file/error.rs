@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use siliconroute_core::tensor::ElementType;
 
+use crate::space::is_disk_full;
+
 /// Why a file of arrays cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -122,6 +124,16 @@ pub enum ArrayFileError {
 }
 
 impl ArrayFileError {
+    /// What the user can do about it, where there is something to say beyond the message.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Write { source, .. } if is_disk_full(source) => {
+                Some("free some space on that disk, or write to another one")
+            }
+            _ => None,
+        }
+    }
+
     /// Says where the faulty array is.
     pub(super) fn array(path: &Path, array: &str, source: ArrayFault) -> Self {
         Self::Array { path: path.to_owned(), array: array.to_owned(), source }

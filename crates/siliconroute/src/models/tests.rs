@@ -31,7 +31,13 @@ impl Library {
     }
 
     fn models(&self) -> Models<'_> {
-        Models { folder: self.folder.path().to_owned(), store: &self.store, now_unix_ms: 0, offline: true }
+        Models {
+            folder: self.folder.path().to_owned(),
+            scratch: None,
+            store: &self.store,
+            now_unix_ms: 0,
+            offline: true,
+        }
     }
 
     fn resolve(&self, reference: &str) -> Result<KnownModel, ModelError> {

@@ -23,6 +23,7 @@ fn the_nearest_origin_wins() {
     }
     let variable = [("SILICONROUTE_SEED", "3")];
     check(&resolve("", &[], &[]).unwrap(), 1, &Origin::Default);
+    check(&Settings::defaults(), 1, &Origin::Default);
     check(&resolve("seed = 2", &[], &[]).unwrap(), 2, &Origin::File);
     check(&resolve("seed = 2", &variable, &[]).unwrap(), 3, &Origin::Environment);
     check(&resolve("seed = 2", &variable, &[("seed", "4")]).unwrap(), 4, &Origin::Flag);

@@ -22,6 +22,51 @@ fn a_first_start_without_a_network_measures_decides_and_checks() {
     assert!(report.notices.iter().any(|notice| notice.contains("no network in a test")));
 }
 
+/// A folder has the place of each model that cannot be written, as a full disk would.
+#[test]
+fn a_synthetic_model_that_cannot_be_written_is_left_out_and_told() {
+    let simulated = Simulated::usual();
+    let models = simulated.home.path().join("models");
+    if std::fs::remove_file(&models).is_ok() {
+        std::fs::create_dir(&models).unwrap();
+    }
+    let block = |name: &str| std::fs::create_dir_all(models.join(format!("{name}.onnx"))).unwrap();
+    let large = ["mlp-2048w-4l", "mlp-1024w-4l"];
+    large.into_iter().for_each(block);
+    let report = simulated.up();
+    assert_eq!(report.evaluation.decisions.len(), DECIDED - large.len());
+    let told = |part: &str| report.notices.iter().any(|notice| notice.contains(part));
+    assert!(told("mlp-2048w-4l.onnx") && told("a folder, not a file"), "{:?}", report.notices);
+    assert!(told("synthetic models left out: mlp-2048w-4l, mlp-1024w-4l"), "{:?}", report.notices);
+    let again = simulated.up();
+    assert_eq!((again.measured_trials, again.evaluation), (0, report.evaluation));
+    let files = std::fs::read_dir(&models).unwrap().map(|entry| entry.unwrap().file_name());
+    let half_written: Vec<_> = files.filter(|name| !name.to_string_lossy().ends_with("l.onnx")).collect();
+    assert!(half_written.is_empty(), "{half_written:?}");
+}
+
+#[test]
+fn a_start_without_any_model_fails_with_the_first_reason() {
+    let simulated = Simulated::usual();
+    let models = simulated.home.path().join("models");
+    if models.is_symlink() {
+        std::fs::remove_file(&models).unwrap();
+    }
+    std::fs::create_dir_all(&models).unwrap();
+    for (family, widths) in [("mlp", [128, 256, 512, 1024, 2048]), ("conv", [8, 16, 32, 48, 64])] {
+        for width in widths {
+            let unit = if family == "conv" { 'c' } else { 'w' };
+            std::fs::create_dir(models.join(format!("{family}-{width}{unit}-4l.onnx"))).unwrap();
+        }
+    }
+    for width in [64, 128, 256] {
+        std::fs::create_dir(models.join(format!("attn-{width}d-2l.onnx"))).unwrap();
+    }
+    let error = simulated.router().up(&UpPlan::default(), &mut Silent).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WorkFailed);
+    assert!(error.to_string().contains("mlp-128w-4l.onnx"), "{error}");
+}
+
 #[test]
 fn each_size_goes_to_the_target_that_is_fastest_for_it() {
     let report = Simulated::usual().up();

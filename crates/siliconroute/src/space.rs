@@ -1,0 +1,102 @@
+//! Room on a disk, asked for before something large is written.
+//!
+//! Invariant: whoever lacks room is told where, how much is needed, how much is free and what to do; nothing
+//! half-written stays.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use siliconroute_core::Reading;
+
+/// What stays free in a home beside its models, so that measurements can still be recorded.
+///
+/// The log beside the store alone grows to 4 MiB before it is moved into the store.
+pub(crate) const STORE_RESERVE_BYTES: u64 = 8 << 20;
+
+/// What to do about a full disk in a home.
+pub(crate) const HOME_HINT: &str =
+    "free some space on that disk, or choose another home with --home or SILICONROUTE_HOME";
+
+/// A disk has too little room for a file.
+#[derive(Debug)]
+pub struct NoSpace {
+    /// The file that was to be written.
+    pub path: PathBuf,
+    /// Its size, in bytes.
+    pub needed_bytes: u64,
+    /// What must stay free beside it, in bytes.
+    pub reserve_bytes: u64,
+    /// What is free on the disk, in bytes.
+    pub free_bytes: Reading<u64>,
+}
+
+impl fmt::Display for NoSpace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, needed_bytes, reserve_bytes, free_bytes } = self;
+        write!(f, "no space for `{}`: it needs {}", path.display(), mebibytes(*needed_bytes))?;
+        if *reserve_bytes > 0 {
+            write!(f, " and the store beside it {}", mebibytes(*reserve_bytes))?;
+        }
+        match free_bytes {
+            Reading::Available(free) => write!(f, ", and {} are free on that disk", mebibytes(*free)),
+            Reading::Unavailable(reason) => write!(f, ", and how much is free is not known ({reason})"),
+        }
+    }
+}
+
+impl std::error::Error for NoSpace {}
+
+impl NoSpace {
+    /// What the user can do about it.
+    pub fn hint(&self) -> &'static str {
+        // Only a model of the home has a store beside it.
+        if self.reserve_bytes > 0 {
+            HOME_HINT
+        } else {
+            "free some space on that disk, or write to another one"
+        }
+    }
+
+    /// Refuses a file of `needed_bytes` at `path` where the disk is known to have too little room for it.
+    pub(crate) fn check(
+        path: &Path,
+        needed_bytes: u64,
+        reserve_bytes: u64,
+        free_bytes: Reading<u64>,
+    ) -> Result<(), Self> {
+        let enough = |free: &u64| *free >= needed_bytes.saturating_add(reserve_bytes);
+        if free_bytes.available().is_none_or(enough) {
+            return Ok(());
+        }
+        Err(Self { path: path.to_owned(), needed_bytes, reserve_bytes, free_bytes })
+    }
+}
+
+/// Whether there is no room left, on the disk or in the user's share of it.
+pub(crate) fn is_disk_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// Bytes as people compare them with a disk.
+pub(crate) fn mebibytes(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_fits_with_its_reserve_or_is_refused_with_numbers() {
+        const MIB: u64 = 1 << 20;
+        let path = Path::new("/data/models/a.onnx");
+        let check = |free| NoSpace::check(path, 64 * MIB, 16 * MIB, free);
+        check(Reading::Available(80 * MIB)).unwrap();
+        check(Reading::unavailable("statvfs failed")).unwrap();
+        let message = check(Reading::Available(80 * MIB - 1)).unwrap_err().to_string();
+        for part in ["/data/models/a.onnx", "64.0 MiB", "16.0 MiB", "80.0 MiB are free"] {
+            assert!(message.contains(part), "{message}");
+        }
+    }
+}
