@@ -5,7 +5,7 @@
 
 use std::process::Command;
 
-use crate::program::{MODEL, Ran, Sandbox};
+use crate::program::{MODEL, Ran, Sandbox, not_tested};
 
 /// Runs a command whose files may have at most `blocks` blocks of 512 or 1024 bytes.
 fn run_limited(sandbox: &Sandbox, blocks: u32, arguments: &[&str]) -> Ran {
@@ -66,7 +66,7 @@ fn a_model_that_is_larger_than_the_disk_is_refused_with_numbers_and_advice() {
         command.output()
     };
     if !inside("true", &[]).is_ok_and(|output| output.status.success()) {
-        eprintln!("NOT TESTED: this system mounts no disk for a test");
+        not_tested("this system mounts no disk for a test");
         return;
     }
     let program = env!("CARGO_BIN_EXE_siliconroute");

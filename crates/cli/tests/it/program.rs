@@ -172,3 +172,10 @@ impl Ran {
 pub(crate) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
+
+/// Says what this system does not let a test see, past the capture of a test that passes.
+#[cfg(unix)]
+pub(crate) fn not_tested(reason: &str) {
+    use std::io::Write as _;
+    std::io::stderr().write_all(format!("NOT TESTED: {reason}\n").as_bytes()).unwrap();
+}

@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+#[cfg(unix)]
+use crate::program::not_tested;
 use crate::program::{MODEL, Ran, Sandbox, text};
 
 /// Every file below a folder with its bytes.
@@ -109,7 +111,7 @@ fn a_home_on_a_read_only_disk_is_read() {
     match inside("touch", &["home/written"]) {
         Ok(output) if String::from_utf8_lossy(&output.stderr).contains("Read-only file system") => {}
         other => {
-            eprintln!("NOT TESTED: this system makes no read-only mount for a test: {other:?}");
+            not_tested(&format!("this system makes no read-only mount for a test: {other:?}"));
             return;
         }
     }
@@ -134,7 +136,7 @@ fn a_home_without_permission_to_write_is_read() {
     permit(0o555);
     if std::fs::File::create_new(sandbox.path("home/written")).is_ok() {
         permit(0o755);
-        eprintln!("NOT TESTED: permissions do not bind this user");
+        not_tested("permissions do not bind this user");
         return;
     }
     check(&sandbox, |arguments| sandbox.run(arguments));
