@@ -322,8 +322,12 @@ impl Router {
         fingerprint: &str,
         listener: &mut dyn Listener,
     ) -> Result<Discovery, Error> {
-        // The probes of one program would disturb another's measurement.
-        let _turn = self.lock_measuring(listener)?;
+        // The probes of one program would disturb another's measurement; where nothing can be written, nobody
+        // measures.
+        let _turn = match self.read_only {
+            None => Some(self.lock_measuring(listener)?),
+            Some(_) => None,
+        };
         // Another program may have found the targets while this one waited.
         if let Some(discovery) = self.known_discovery(fingerprint)? {
             return Ok(discovery);
