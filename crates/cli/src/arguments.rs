@@ -15,7 +15,11 @@ Exit codes:
   2    wrong usage, a bad input or model
   3    nothing suitable: no target, no package, no build for this machine
   4    the store is unusable
-  130  interrupted";
+  130  interrupted
+
+With --json a failure is a document as well: {\"schema\": \"siliconroute.error/1\",
+\"error\": {\"code\", \"exit_code\", \"message\", \"hint\"}}. The code is work_failed, usage,
+nothing_suitable, store or interrupted; the hint may be null.";
 
 /// Measures ONNX models on every chip of this machine and routes each inference to the best one.
 #[derive(Debug, Parser)]
@@ -25,6 +29,17 @@ pub(crate) struct Arguments {
     pub(crate) global: Global,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Arguments {
+    /// Whether standard output is for one JSON document.
+    pub(crate) fn wants_document(&self) -> bool {
+        let format = match &self.command {
+            Command::Bench(bench) => bench.output,
+            _ => Format::Table,
+        };
+        self.global.json || format == Format::Json
+    }
 }
 
 /// Where the help lists the flags that every command takes.

@@ -160,5 +160,5 @@ fn print_completions(shell: clap_complete::Shell, output: &Output) {
     use clap::CommandFactory as _;
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "siliconroute", &mut script);
-    output.line(String::from_utf8_lossy(&script).trim_end());
+    output.verbatim(String::from_utf8_lossy(&script).trim_end());
 }

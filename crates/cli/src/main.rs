@@ -7,18 +7,19 @@ mod arguments;
 mod commands;
 mod output;
 mod progress;
+mod usage;
 
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Parser as _;
+use siliconroute::Error;
 use siliconroute::machine::describe_error;
 use siliconroute::router::WORKER_ARGUMENT;
-use siliconroute::{Error, ErrorKind};
 
 use arguments::Arguments;
-use output::Output;
+use output::{Output, VisibleErrors};
 
 fn main() -> ExitCode {
     if std::env::args_os().skip(1).eq([WORKER_ARGUMENT]) {
@@ -32,19 +33,12 @@ fn main() -> ExitCode {
     }
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(error) => {
-            let code = if error.use_stderr() { ErrorKind::Usage.exit_code() } else { 0 };
-            return match error.print() {
-                // Nothing is left to say when even this cannot be written.
-                Err(lost) if lost.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
-                _ => ExitCode::from(code),
-            };
-        }
+        Err(error) => return usage::refuse(error),
     };
     start_logging(arguments.global.verbose);
     let cancelled = Arc::new(AtomicBool::new(false));
     listen_for_interrupts(&cancelled);
-    let output = Output::new(arguments.global.json, arguments.global.quiet);
+    let output = Output::new(arguments.wants_document(), arguments.global.quiet);
     match commands::run(&arguments, &output, &cancelled) {
         Ok(code) => match output.lost() {
             None => code,
@@ -67,7 +61,7 @@ fn start_logging(verbosity: u8) {
         _ => "debug",
     };
     let filter = tracing_subscriber::EnvFilter::new(level);
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().init();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| VisibleErrors).without_time().init();
 }
 
 /// The first interrupt asks for an orderly stop, the second one ends the program at once.

@@ -1,18 +1,22 @@
 //! What is printed: tables for people, one JSON document for programs, errors with their hints.
 //!
-//! Invariant: a reader that closes the pipe ends the output, not the program with a panic; a result that
-//! cannot be written for any other reason is never passed over.
+//! Invariant: text from outside goes through [`visible`] here and nowhere else; a reader that closes the pipe
+//! ends the output, not the program with a panic; a result that cannot be written is never passed over.
+
+mod listing;
+mod visible;
 
 use std::cell::OnceCell;
 use std::fmt::Display;
 use std::io::{self, Write};
 
-use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{Cell, CellAlignment, Table};
 use serde::Serialize;
-use siliconroute::Error;
-pub(crate) use siliconroute::machine::brief;
+use serde_json::json;
 use siliconroute::machine::describe_error;
+use siliconroute::{Error, ErrorKind};
+
+pub(crate) use listing::{Listing, optional, table};
+pub(crate) use visible::{VisibleErrors, visible, visible_lines};
 
 /// Where results and messages go.
 #[derive(Debug)]
@@ -29,13 +33,28 @@ impl Output {
 
     /// Prints a line of the result.
     pub(crate) fn line(&self, text: impl Display) {
+        self.verbatim(&visible(&text.to_string()));
+    }
+
+    /// Prints a table.
+    pub(crate) fn table(&self, listing: Listing) {
+        let width = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0);
+        self.verbatim(&listing.text(width));
+    }
+
+    /// Prints text of this program's own that has to stay as it is.
+    pub(crate) fn verbatim(&self, text: &str) {
         let mut out = io::stdout().lock();
         if let Err(error) = writeln!(out, "{text}").and_then(|()| out.flush())
             && error.kind() != io::ErrorKind::BrokenPipe
         {
-            // The first failure says why; those that follow from it add nothing.
-            let _first = self.lost.get_or_init(|| error);
+            self.lose(error);
         }
+    }
+
+    fn lose(&self, error: io::Error) {
+        // The first failure says why; those that follow from it add nothing.
+        let _first = self.lost.get_or_init(|| error);
     }
 
     /// Why a part of the result could not be written, as on a full disk.
@@ -46,8 +65,9 @@ impl Output {
     /// Prints the one JSON document of the result.
     pub(crate) fn document(&self, document: &impl Serialize) {
         match serde_json::to_string_pretty(document) {
-            Ok(text) => self.line(text),
-            Err(error) => self.message(format!("error: the result cannot be written as JSON: {error}")),
+            // JSON has escapes of its own, and programs want the names as they are.
+            Ok(text) => self.verbatim(&text),
+            Err(error) => self.lose(error.into()),
         }
     }
 
@@ -55,7 +75,7 @@ impl Output {
     pub(crate) fn message(&self, text: impl Display) {
         let mut err = io::stderr().lock();
         // Where even messages cannot be written, there is nobody to tell.
-        if let Err(error) = writeln!(err, "{text}") {
+        if let Err(error) = writeln!(err, "{}", visible(&text.to_string())) {
             tracing::debug!("a message is lost: {error}");
         }
     }
@@ -67,33 +87,32 @@ impl Output {
         }
     }
 
+    /// Tells something in lines of this program's own making, whose parts may come from outside.
+    pub(crate) fn lines(&self, text: &str) {
+        text.trim_end().split('\n').for_each(|line| self.message(line));
+    }
+
     /// Tells what went wrong, why, and what to do.
     pub(crate) fn error(&self, error: &Error) {
-        self.message(format!("error: {}", describe_error(error)));
-        if let Some(hint) = error.hint() {
+        let (message, hint) = (describe_error(error), error.hint());
+        self.failure_document(error.kind(), &message, hint.as_deref());
+        self.message(format!("error: {message}"));
+        if let Some(hint) = hint {
             self.message(format!("hint: {hint}"));
         }
     }
-}
 
-/// Starts a table with these columns; names that begin with `#` are aligned to the right.
-pub(crate) fn table(columns: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(UTF8_FULL_CONDENSED);
-    table.set_header(columns.iter().map(|name| name.trim_start_matches('#')));
-    for (index, name) in columns.iter().enumerate() {
-        if name.starts_with('#')
-            && let Some(column) = table.column_mut(index)
-        {
-            column.set_cell_alignment(CellAlignment::Right);
+    /// Where a program reads the result, it reads the failure there too.
+    pub(crate) fn failure_document(&self, kind: ErrorKind, message: &str, hint: Option<&str>) {
+        if self.json {
+            self.document(&json!({
+                "schema": "siliconroute.error/1",
+                "error": {
+                    "code": kind.code(), "exit_code": kind.exit_code(), "message": message, "hint": hint,
+                },
+            }));
         }
     }
-    table
-}
-
-/// A cell of an optional value; absence shows as a dash.
-pub(crate) fn optional<T>(value: Option<T>, show: impl Fn(T) -> String) -> Cell {
-    Cell::new(value.map_or_else(|| "–".to_owned(), show))
 }
 
 /// Milliseconds with a fitting unit.
@@ -130,19 +149,4 @@ pub(crate) fn count(value: f64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_unit_stands_apart_from_a_number_and_joins_a_prefix() {
-        for (value, expected) in [
-            (64.0, "64 FLOP"),
-            (999.0, "999 FLOP"),
-            (1e3, "1.00 kFLOP"),
-            (4.09e9, "4.09 GFLOP"),
-            (0.0, "0 FLOP"),
-        ] {
-            assert_eq!(quantity(value, "FLOP"), expected);
-        }
-    }
-}
+mod tests;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use siliconroute::event::{Event, Listener, Stage};
 
-use crate::output::Output;
+use crate::output::{Output, visible};
 
 /// Shows events as they come.
 pub(crate) struct Progress<'o> {
@@ -81,7 +81,7 @@ impl<'o> Progress<'o> {
             text = format!("{text} (about {} left)", coarse(remaining));
         }
         match (&self.bar, self.steps) {
-            (Some(bar), _) => bar.set_message(text.clone()),
+            (Some(bar), _) => bar.set_message(visible(&text).into_owned()),
             (None, Some(steps)) => {
                 self.output.message(format!("{:>12}  {}/{steps} {text}", self.title(), self.done + 1));
             }
@@ -117,7 +117,7 @@ impl Listener for Progress<'_> {
             Event::Bytes { done, total } => {
                 if let Some(bar) = &self.bar {
                     let (done, total) = (crate::output::bytes(done), crate::output::bytes(total));
-                    bar.set_message(format!("{} ({done} of {total})", self.step));
+                    bar.set_message(format!("{} ({done} of {total})", visible(&self.step)));
                 }
             }
             Event::End(result) => self.end(&result),

@@ -42,6 +42,17 @@ impl ErrorKind {
             Self::Interrupted => 130,
         }
     }
+
+    /// The stable name, as documents have it.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::WorkFailed => "work_failed",
+            Self::Usage => "usage",
+            Self::NothingSuitable => "nothing_suitable",
+            Self::Store => "store",
+            Self::Interrupted => "interrupted",
+        }
+    }
 }
 
 /// Anything that an operation of this library can fail with.

@@ -16,7 +16,7 @@ use siliconroute_core::{Reading, TargetKey, Workload};
 
 use super::Session;
 use crate::arguments::{Bench, Format};
-use crate::output::{brief, milliseconds, table};
+use crate::output::{milliseconds, table};
 
 /// A measured trial beside the job that it belongs to.
 struct Row<'a> {
@@ -132,7 +132,7 @@ fn print(session: &Session<'_>, arguments: &Bench, rows: &[Row<'_>]) {
             for row in rows {
                 listed.add_row(cells(row));
             }
-            output.line(listed);
+            output.table(listed);
         }
         Format::Md => {
             let names: Vec<&str> = COLUMNS.iter().map(|name| name.trim_start_matches('#')).collect();
@@ -153,12 +153,8 @@ fn cells(row: &Row<'_>) -> [String; 9] {
     let dash = || "–".to_owned();
     let (model, target) = (row.job.case.label(), row.trial.target.to_string());
     let Some(summary) = &row.summary else {
-        let note = row
-            .trial
-            .outcome
-            .as_ref()
-            .err()
-            .map_or_else(|| "no samples".to_owned(), |f| brief(&f.to_string()));
+        let note =
+            row.trial.outcome.as_ref().err().map_or_else(|| "no samples".to_owned(), ToString::to_string);
         return [model, target, dash(), dash(), dash(), dash(), dash(), dash(), note];
     };
     let ms = |ns: f64| milliseconds(ns / 1e6);

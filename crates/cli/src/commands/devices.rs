@@ -2,13 +2,12 @@
 
 use std::process::ExitCode;
 
-use comfy_table::Cell;
 use serde_json::json;
 use siliconroute::Error;
 use siliconroute_core::Reading;
 
 use super::Session;
-use crate::output::{brief, table};
+use crate::output::table;
 
 pub(super) fn run(session: &Session<'_>) -> Result<ExitCode, Error> {
     let targets = session.router.targets(&mut session.progress())?;
@@ -55,16 +54,16 @@ pub(super) fn run(session: &Session<'_>) -> Result<ExitCode, Error> {
             }
         }
     }
-    output.line(chips);
+    output.table(chips);
     let mut listed = table(&["target", "provider", "available"]);
     for found in &targets.discovery.found {
         let provider = format!("{} {}", found.target.provider, found.target.provider_version);
         let state = match &found.unavailable {
             None => "yes".to_owned(),
-            Some(reason) => format!("no: {}", brief(reason)),
+            Some(reason) => format!("no: {reason}"),
         };
-        listed.add_row([Cell::new(&found.target.key), Cell::new(provider), Cell::new(state)]);
+        listed.add_row([found.target.key.to_string(), provider, state]);
     }
-    output.line(listed);
+    output.table(listed);
     Ok(ExitCode::SUCCESS)
 }

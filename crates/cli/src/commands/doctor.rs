@@ -6,7 +6,7 @@ use serde_json::json;
 use siliconroute::Error;
 use siliconroute::doctor::{Health, Patient, diagnose, worst_failure};
 
-use crate::output::{Output, brief, table};
+use crate::output::{Output, table};
 use crate::progress::Progress;
 
 pub(super) fn run(patient: Patient, output: &Output) -> Result<ExitCode, Error> {
@@ -22,9 +22,9 @@ pub(super) fn run(patient: Patient, output: &Output) -> Result<ExitCode, Error> 
                 Health::Broken => "broken",
             };
             let advice = check.advice.as_deref().unwrap_or("");
-            listed.add_row([check.subject.as_str(), health, &brief(&check.finding), advice]);
+            listed.add_row([check.subject.as_str(), health, &check.finding, advice]);
         }
-        output.line(listed);
+        output.table(listed);
     }
     Ok(worst_failure(&checks).map_or(ExitCode::SUCCESS, |kind| ExitCode::from(kind.exit_code())))
 }

@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use comfy_table::Cell;
 use siliconroute::Error;
 use siliconroute::evaluation::{CheckedDecision, Evaluation, Question};
 use siliconroute::run::Routing;
@@ -71,7 +70,7 @@ pub(super) fn print_evaluation(output: &Output, evaluation: &Evaluation) {
     for decision in &evaluation.decisions {
         decisions.add_row(decision_row(decision));
     }
-    output.line(decisions);
+    output.table(decisions);
     let mut strategies =
         table(&["strategy", "#best or tied", "#accuracy", "#within 2 %", "#mean regret", "#p90", "#largest"]);
     for (name, score) in &evaluation.strategies {
@@ -82,7 +81,7 @@ pub(super) fn print_evaluation(output: &Output, evaluation: &Evaluation) {
             strategies.add_row(score_row(&format!("router, {knowledge} before"), score));
         }
     }
-    output.line(strategies);
+    output.table(strategies);
     let fitted = &evaluation.prediction_fitted;
     if let (Some(median), Some(coverage)) = (fitted.median_ape_pct, fitted.interval_coverage_pct) {
         output.line(format!(
@@ -92,7 +91,7 @@ pub(super) fn print_evaluation(output: &Output, evaluation: &Evaluation) {
     }
 }
 
-fn decision_row(decision: &CheckedDecision) -> Vec<Cell> {
+fn decision_row(decision: &CheckedDecision) -> Vec<String> {
     let time_of = |key: Option<&siliconroute_core::TargetKey>,
                    times: &std::collections::BTreeMap<siliconroute_core::TargetKey, f64>| {
         optional(key.and_then(|key| times.get(key)).copied(), milliseconds)
@@ -104,19 +103,19 @@ fn decision_row(decision: &CheckedDecision) -> Vec<Cell> {
     };
     let name = |key: Option<&siliconroute_core::TargetKey>| optional(key, ToString::to_string);
     vec![
-        Cell::new(&decision.model),
-        Cell::new(decision.batch),
-        Cell::new(if decision.profiled { "measured" } else { "predicted" }),
+        decision.model.clone(),
+        decision.batch.to_string(),
+        if decision.profiled { "measured" } else { "predicted" }.to_owned(),
         name(decision.chosen.as_ref()),
         time_of(decision.chosen.as_ref(), &decision.predicted_ms),
         time_of(decision.chosen.as_ref(), &decision.times_ms),
         name(decision.best.as_ref()),
         time_of(decision.best.as_ref(), &decision.times_ms),
-        Cell::new(regret),
+        regret,
     ]
 }
 
-fn score_row(name: &str, score: &Score) -> Vec<Cell> {
+fn score_row(name: &str, score: &Score) -> Vec<String> {
     let percent = |value: Option<f64>| optional(value, |value| format!("{value:.1} %"));
     let wins = match (score.total, score.failed) {
         (0, _) => "not applicable".to_owned(),
@@ -124,8 +123,8 @@ fn score_row(name: &str, score: &Score) -> Vec<Cell> {
         (total, failed) => format!("{} of {total} ({failed} failed)", score.wins),
     };
     vec![
-        Cell::new(name),
-        Cell::new(wins),
+        name.to_owned(),
+        wins,
         percent(score.accuracy_pct),
         percent(score.within_2_pct),
         percent(score.mean_regret_pct),

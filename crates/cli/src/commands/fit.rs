@@ -51,8 +51,8 @@ pub(super) fn run(session: &Session<'_>) -> Result<ExitCode, Error> {
         }
     }
     output.line("leave-one-out error of each form (mean absolute percentage error); the least one is taken");
-    output.line(errors);
-    output.line(parameters);
+    output.table(errors);
+    output.table(parameters);
     if fits.is_empty() {
         output.message("nothing is fitted yet: run `siliconroute up --once` first");
     }

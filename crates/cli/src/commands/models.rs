@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use comfy_table::Cell;
 use serde_json::json;
 use siliconroute::Error;
 use siliconroute::catalogue::Catalogue;
@@ -59,19 +58,19 @@ fn list(session: &Session<'_>) -> Result<ExitCode, Error> {
         let here = if models.is_here(&model.name) { "yes" } else { "no" };
         listed.add_row([&model.name, &model.task, &bytes(model.member.size_bytes), &model.licence, here]);
     }
-    session.output.line(listed);
+    session.output.table(listed);
     let mut listed = table(&["known model", "#parameters", "precision", "#nodes", "file"]);
     for model in &known {
         let path = model.path.as_ref().map_or_else(|| "–".to_owned(), |path| path.display().to_string());
         listed.add_row([
-            Cell::new(&model.name),
-            Cell::new(count(model.facts.parameters as f64)),
-            Cell::new(model.facts.precision),
-            Cell::new(model.facts.nodes),
-            Cell::new(path),
+            model.name.clone(),
+            count(model.facts.parameters as f64),
+            model.facts.precision.to_string(),
+            model.facts.nodes.to_string(),
+            path,
         ]);
     }
-    session.output.line(listed);
+    session.output.table(listed);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -131,14 +130,14 @@ fn print_models(output: &Output, models: &[KnownModel]) {
     let mut listed = table(&["model", "#parameters", "precision", "#nodes", "file"]);
     for model in models {
         listed.add_row([
-            Cell::new(&model.name),
-            Cell::new(count(model.facts.parameters as f64)),
-            Cell::new(model.facts.precision),
-            Cell::new(model.facts.nodes),
-            Cell::new(model.path.display()),
+            model.name.clone(),
+            count(model.facts.parameters as f64),
+            model.facts.precision.to_string(),
+            model.facts.nodes.to_string(),
+            model.path.display().to_string(),
         ]);
     }
-    output.line(listed);
+    output.table(listed);
 }
 
 fn inspect(session: &Session<'_>, reference: &str, shape: &Shape) -> Result<ExitCode, Error> {
@@ -186,7 +185,7 @@ fn print_facts(output: &Output, model: &KnownModel, case: &Case) {
             bytes(class.bytes as u64),
         ]);
     }
-    output.line(classes);
+    output.table(classes);
     let operators: Vec<String> =
         facts.operators.iter().map(|(name, nodes)| format!("{name} {nodes}")).collect();
     output.line(format!("operators   {}", operators.join(", ")));

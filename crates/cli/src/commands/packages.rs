@@ -48,7 +48,7 @@ fn list(session: &Session<'_>) -> ExitCode {
             &fits,
         ]);
     }
-    output.line(listed);
+    output.table(listed);
     ExitCode::SUCCESS
 }
 
@@ -104,7 +104,7 @@ fn verify(session: &Session<'_>, names: &[String]) -> Result<ExitCode, Error> {
             let state = if package.intact { "intact".to_owned() } else { package.faults.join("; ") };
             listed.add_row([&package.name, &package.version, &package.files.to_string(), &state]);
         }
-        session.output.line(listed);
+        session.output.table(listed);
         for stray in &verified.strays {
             session.output.line(format!("`{}` is no package and is not used; remove it", stray.display()));
         }

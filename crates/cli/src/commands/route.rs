@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use comfy_table::Cell;
 use serde_json::json;
 use siliconroute::Error;
 use siliconroute::evaluation::Question;
@@ -12,7 +11,7 @@ use siliconroute_core::knowledge::Knowledge;
 
 use super::Session;
 use crate::arguments::Route;
-use crate::output::{brief, milliseconds, table};
+use crate::output::{milliseconds, table};
 
 pub(super) fn run(session: &Session<'_>, arguments: &Route) -> Result<ExitCode, Error> {
     let routing = super::routing(&arguments.case)?;
@@ -48,29 +47,25 @@ pub(super) fn run(session: &Session<'_>, arguments: &Route) -> Result<ExitCode, 
     }
     let mut listed = table(&["target", "#predicted", "#95 % interval", "source", "excluded because"]);
     for candidate in &decision.candidates {
-        let key = Cell::new(&learned.knowledge.target(candidate.target).key);
+        let key = learned.knowledge.target(candidate.target).key.to_string();
         match candidate.outlook {
             Ok(p) => listed.add_row(vec![
                 key,
-                Cell::new(milliseconds(p.time_ns / 1e6)),
-                Cell::new(format!(
-                    "{} – {}",
-                    milliseconds(p.interval.low / 1e6),
-                    milliseconds(p.interval.high / 1e6)
-                )),
-                Cell::new(p.source.name()),
-                Cell::new(""),
+                milliseconds(p.time_ns / 1e6),
+                format!("{} – {}", milliseconds(p.interval.low / 1e6), milliseconds(p.interval.high / 1e6)),
+                p.source.name().to_owned(),
+                String::new(),
             ]),
             Err(exclusion) => listed.add_row(vec![
                 key,
-                Cell::new("–"),
-                Cell::new("–"),
-                Cell::new("–"),
-                Cell::new(brief(&exclusion.sentence())),
+                "–".to_owned(),
+                "–".to_owned(),
+                "–".to_owned(),
+                exclusion.sentence(),
             ]),
-        };
+        }
     }
-    output.line(listed);
+    output.table(listed);
     output.line(format!("{}: {sentence}", case.label()));
     if let Some(check) = check {
         let best = check.best.as_ref().map_or_else(|| "unknown".to_owned(), ToString::to_string);

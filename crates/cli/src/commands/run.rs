@@ -3,12 +3,13 @@
 use std::process::ExitCode;
 
 use serde_json::json;
+use siliconroute::machine::brief;
 use siliconroute::{Error, array_file, inputs};
 use siliconroute_core::tensor::NamedTensor;
 
 use super::Session;
 use crate::arguments::Run;
-use crate::output::{brief, milliseconds};
+use crate::output::milliseconds;
 
 /// Outputs with more elements are described and not printed.
 const MOST_PRINTED: usize = 16;

@@ -33,6 +33,48 @@ fn every_command_prints_one_document() {
     }
 }
 
+#[test]
+fn every_error_is_a_document_too() {
+    let sandbox = Sandbox::new();
+    sandbox.write("bad.onnx", "bad");
+    sandbox.write("full/store.sqlite", "no store");
+    let usage = "usage";
+    for (code, exit_code, arguments) in [
+        (usage, 2, &["models", "inspect", "bad.onnx"][..]),
+        (usage, 2, &["run", "-m", "nonsense"]),
+        (usage, 2, &["bench", "-m", MODEL, "--workload", "nonsense"]),
+        (usage, 2, &["bench", "-m", MODEL, "--time", "x"]),
+        (usage, 2, &["bench"]),
+        (usage, 2, &["route", "-m", MODEL, "--goal", "nonsense"]),
+        (usage, 2, &["packages", "remove"]),
+        (usage, 2, &["config", "show", "--nonsense"]),
+        (usage, 2, &["config"]),
+        (usage, 2, &[]),
+        ("nothing_suitable", 3, &["bench", "-m", MODEL, "-d", "npu"]),
+        ("nothing_suitable", 3, &["models", "fetch", "silero-vad"]),
+        ("store", 4, &["fit", "--home", "full"]),
+        ("work_failed", 1, &["doctor", "--home", "bad.onnx"]),
+    ] {
+        let mut command = sandbox.bare_command();
+        if !arguments.contains(&"--home") {
+            command.arg("--home").arg(sandbox.home());
+        }
+        let ran = Ran::of(command.args(["--offline", "--json"]).args(arguments).output().unwrap());
+        assert_eq!(ran.code(), Some(exit_code), "{arguments:?}: {}", ran.err);
+        let document = ran.json();
+        assert_eq!(document["schema"], "siliconroute.error/1", "{arguments:?}");
+        let error = &document["error"];
+        assert_eq!((&error["code"], &error["exit_code"]), (&code.into(), &exit_code.into()), "{error}");
+        assert!(!error["message"].as_str().unwrap().is_empty(), "{error}");
+        assert!(error["hint"].is_null() || !error["hint"].as_str().unwrap().is_empty(), "{error}");
+        assert!(!ran.err.is_empty());
+    }
+    let form = sandbox.run(&["bench", "-m", MODEL, "-d", "npu", "-o", "json"]);
+    assert_eq!(form.json()["error"]["code"], "nothing_suitable");
+    let plain = sandbox.run(&["bench", "-m", MODEL, "-d", "npu"]);
+    assert_eq!(plain.out, "");
+}
+
 /// What was written is all or nothing for a reader that has gone.
 #[cfg(unix)]
 #[test]

@@ -13,6 +13,7 @@ mod catalogue;
 mod disk;
 mod documents;
 mod help;
+mod hostile_text;
 #[cfg(unix)]
 mod interrupts;
 mod measuring;

@@ -100,7 +100,7 @@ impl Sandbox {
         document
     }
 
-    /// Runs a command that must fail with `code` and a message that holds all of `parts`, and print nothing.
+    /// Runs a command that must fail with `code` and a message that holds all of `parts`.
     #[track_caller]
     pub(crate) fn refuse(&self, code: i32, parts: &[&str], arguments: &[&str]) -> Ran {
         let ran = self.run(&[arguments, &["--json"]].concat());
@@ -156,10 +156,15 @@ impl Ran {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {}", self.out))
     }
 
+    /// Whether the command, asked for a document, failed with `code` and said all of `parts`.
     #[track_caller]
     pub(crate) fn is_refusal(&self, code: i32, parts: &[&str]) {
         assert_eq!(self.code(), Some(code), "{}", self.err);
-        assert_eq!(self.out, "");
+        let document = self.json();
+        assert_eq!(document["schema"], "siliconroute.error/1", "{document}");
+        assert_eq!(document["error"]["exit_code"], code, "{document}");
+        let said = format!("error: {}", document["error"]["message"].as_str().unwrap());
+        assert!(self.err.contains(said.lines().next().unwrap()), "{said} is not in: {}", self.err);
         let message = self.err.lines().skip_while(|line| !line.starts_with("error: ")).collect::<Vec<_>>();
         assert!(!message.is_empty(), "no message: {}", self.err);
         for part in parts {

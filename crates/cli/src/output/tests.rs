@@ -1,0 +1,53 @@
+//! What reaches a terminal, and how wide.
+
+use super::*;
+
+#[track_caller]
+fn check(text: &str, shown: &str) {
+    assert_eq!(visible(text), shown);
+}
+
+#[test]
+fn what_a_terminal_obeys_shows_as_an_escape() {
+    check("plain – ünï 日本 👩‍💻 C:\\new", "plain – ünï 日本 👩‍💻 C:\\new");
+    check("\u{1b}[31mred", "\\x1b[31mred");
+    check("a\nb\r\tc\0", "a\\nb\\r\\tc\\x00");
+    check("\u{7f}\u{9b}2J\u{85}", "\\x7f\\x9b2J\\x85");
+    check("exe\u{202e}xnno", "exe\\u{202e}xnno");
+    check("\u{2066}\u{2069}\u{200f}\u{2028}", "\\u{2066}\\u{2069}\\u{200f}\\u{2028}");
+    assert_eq!(visible_lines("a\u{7}\nb\r\n"), "a\\x07\nb\\r\n");
+}
+
+/// A table with a name of fifty letters and a cell that would start a line of its own.
+fn listing() -> Listing {
+    let mut listing = table(&["name", "#time"]);
+    listing.add_row([&"n".repeat(50), "1 ms\n2 ms"]);
+    listing
+}
+
+#[test]
+fn a_table_is_not_wrapped_where_there_is_no_terminal() {
+    let text = listing().text(None);
+    assert_eq!(text.lines().count(), 5, "{text}");
+    assert!(text.contains(&"n".repeat(50)), "{text}");
+    assert!(text.contains("1 ms\\n2 ms"), "{text}");
+}
+
+#[test]
+fn a_table_is_wrapped_to_its_terminal_and_nothing_is_lost() {
+    for width in [20, 40, 60] {
+        let text = listing().text(Some(width));
+        assert!(text.lines().all(|line| line.chars().count() <= usize::from(width)), "{text}");
+        assert!(text.lines().count() > 5, "{text}");
+        assert_eq!(text.matches('n').count(), 50 + "name".matches('n').count() + 1, "{text}");
+    }
+}
+
+#[test]
+fn a_unit_stands_apart_from_a_number_and_joins_a_prefix() {
+    for (value, expected) in
+        [(64.0, "64 FLOP"), (999.0, "999 FLOP"), (1e3, "1.00 kFLOP"), (4.09e9, "4.09 GFLOP"), (0.0, "0 FLOP")]
+    {
+        assert_eq!(quantity(value, "FLOP"), expected);
+    }
+}
