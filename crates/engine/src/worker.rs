@@ -7,6 +7,7 @@
 //! [`client`] (typed calls), [`remote`] (a session in a worker that looks like any other).
 
 pub mod client;
+mod last_words;
 pub mod process;
 pub mod remote;
 pub mod serve;

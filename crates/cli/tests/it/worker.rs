@@ -407,6 +407,14 @@ fn a_program_that_is_no_worker_has_crashed_with_its_last_words() {
     assert_eq!(dying.kind, FailureKind::Crashed);
     assert!(dying.detail.contains("exit status: 3"), "{dying}");
     assert!(dying.detail.contains("its last words: cannot find libfoo"), "{dying}");
+    let panicking = open(
+        "printf \"%s\\n\" \"thread 'main' (7) panicked at a.rs:1:2:\" 'no such tensor' \
+         'note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace' >&2; exit 101",
+    );
+    let said = "its last words: thread 'main' (7) panicked at a.rs:1:2: no such tensor";
+    assert!(panicking.detail.ends_with(said), "{panicking}");
+    let flooding = open("head -c 300000 /dev/zero >&2; echo >&2; echo 'drowned' >&2; exit 1");
+    assert!(flooding.detail.ends_with("its last words: drowned"), "{flooding}");
     let talking = open("echo 'Welcome to this library'; exec sleep 600");
     assert_eq!(talking.kind, FailureKind::Crashed);
     assert!(talking.detail.contains("something else than a message arrived"), "{talking}");

@@ -4,7 +4,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use siliconroute_core::Reading;
 use siliconroute_core::trial::{Failure, FailureKind};
 
+use super::last_words::LastWords;
 use super::wire::{EngineSpec, Request, Response, WireError, read_message, write_message};
 
 /// How often a waiting parent looks at the worker's memory and at the wish to stop.
@@ -23,8 +24,8 @@ const WATCH_INTERVAL: Duration = Duration::from_millis(100);
 /// How long a worker that has closed its pipe may take to end.
 const LONGEST_FAREWELL: Duration = Duration::from_secs(2);
 
-/// Lines of the worker's error output that are kept for a failure's reason.
-const KEPT_LINES: usize = 8;
+/// Bytes of the worker's error output that are a line even without its end.
+const LONGEST_LINE: u64 = 1 << 16;
 
 /// The variable that the system's loader looks for libraries in.
 const LOADER_PATH: &str = if cfg!(windows) {
@@ -132,9 +133,9 @@ struct Conversation {
     ending: Ending,
 }
 
-/// The last lines of a worker's error output.
+/// What a worker's error output tells of its end.
 struct Ending {
-    lines: Arc<Mutex<Vec<String>>>,
+    words: Arc<Mutex<LastWords>>,
     /// Reads the error output until it ends.
     listener: thread::JoinHandle<()>,
 }
@@ -161,21 +162,19 @@ impl Conversation {
                 }
             }
         })?;
-        let lines = Arc::new(Mutex::new(Vec::new()));
-        let kept = Arc::clone(&lines);
+        let words = Arc::new(Mutex::new(LastWords::default()));
+        let heard = Arc::clone(&words);
         let listener = thread("errors").spawn(move || {
-            // Libraries also print in the system's own encoding, which must not end the listening.
-            for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
-                let line = String::from_utf8_lossy(&line).into_owned();
-                tracing::debug!(target: "worker", "{line}");
-                let mut lines = kept.lock().unwrap_or_else(PoisonError::into_inner);
-                if lines.len() == KEPT_LINES {
-                    lines.remove(0);
-                }
-                lines.push(line);
+            let (mut errors, mut line) = (BufReader::new(stderr), Vec::new());
+            while matches!((&mut errors).take(LONGEST_LINE).read_until(b'\n', &mut line), Ok(1..)) {
+                // Libraries also print in the system's own encoding, which must not end the listening.
+                let text = String::from_utf8_lossy(&line);
+                tracing::debug!(target: "worker", "{}", text.trim_end());
+                heard.lock().unwrap_or_else(PoisonError::into_inner).hear(&text);
+                line.clear();
             }
         })?;
-        Ok(Self { frames, responses, ending: Ending { lines, listener } })
+        Ok(Self { frames, responses, ending: Ending { words, listener } })
     }
 }
 
@@ -276,14 +275,14 @@ impl ProcessWorker {
 }
 
 impl Ending {
-    /// The last line of the error output, once all of it has arrived or patience is over.
+    /// What the error output says of the end, once all of it has arrived or patience is over.
     fn last_words(&self, patience: Instant) -> Option<String> {
         // A child of the worker may hold the pipe open for ever.
         while !self.listener.is_finished() && patience.elapsed() < LONGEST_FAREWELL {
             thread::sleep(Duration::from_millis(5));
         }
-        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.last().map(|line| format!(", its last words: {}", line.trim()))
+        let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
+        words.sentence().map(|words| format!(", its last words: {words}"))
     }
 }
 
