@@ -1,18 +1,16 @@
 //! `run`: one inference on the best target.
 
+mod outputs;
+
 use std::process::ExitCode;
 
 use serde_json::json;
 use siliconroute::machine::brief;
 use siliconroute::{Error, array_file, inputs};
-use siliconroute_core::tensor::NamedTensor;
 
 use super::Session;
 use crate::arguments::Run;
 use crate::output::milliseconds;
-
-/// Outputs with more elements are described and not printed.
-const MOST_PRINTED: usize = 16;
 
 pub(super) fn run(session: &Session<'_>, arguments: &Run) -> Result<ExitCode, Error> {
     let router = &session.router;
@@ -55,7 +53,10 @@ pub(super) fn run(session: &Session<'_>, arguments: &Run) -> Result<ExitCode, Er
     let mut routed = router.open_session(&model, &case, &targets, &learned, &routing)?;
     let outcome = routed.infer(arrays)?;
     if let Some(path) = &arguments.write {
-        array_file::write_outputs(path, &outcome.outputs)?;
+        let written = array_file::write_outputs(path, &outcome.outputs)?;
+        for name in written.widened {
+            session.output.message(format!("`{name}` is float32 in the file, which has no bfloat16"));
+        }
     }
     let output = session.output;
     if output.json {
@@ -63,7 +64,7 @@ pub(super) fn run(session: &Session<'_>, arguments: &Run) -> Result<ExitCode, Er
             "schema": "siliconroute.run/1",
             "model": case.model_name, "bindings": case.bindings,
             "target": outcome.target, "run_ms": outcome.run_ms, "fell_back": outcome.fell_back,
-            "outputs": outcome.outputs.iter().map(describe_json).collect::<Vec<_>>(),
+            "outputs": outcome.outputs.iter().map(outputs::describe_json).collect::<Vec<_>>(),
             "written": arguments.write,
         }));
         return Ok(ExitCode::SUCCESS);
@@ -73,33 +74,11 @@ pub(super) fn run(session: &Session<'_>, arguments: &Run) -> Result<ExitCode, Er
         output.message(format!("{} failed, so another target answered: {failure}", fallen.target));
     }
     output.line(format!("{} on {} in {}", case.label(), outcome.target, milliseconds(outcome.run_ms)));
-    for tensor in &outcome.outputs {
-        output.line(describe(tensor));
+    for line in outputs::describe(&outcome.outputs) {
+        output.line(line);
     }
     if outcome.outputs.is_empty() {
         output.line("the model has no output that is a tensor");
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn describe(output: &NamedTensor) -> String {
-    let tensor = &output.tensor;
-    let head = format!("{}: {}{:?}", output.name, tensor.element(), tensor.shape());
-    match tensor.data().to_f64() {
-        Some(values) if values.len() <= MOST_PRINTED => format!("{head} = {values:?}"),
-        Some(values) => {
-            let (low, high) =
-                values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &value| {
-                    (low.min(value), high.max(value))
-                });
-            format!("{head}, from {low:.6} to {high:.6}")
-        }
-        None => format!("{head}, text"),
-    }
-}
-
-fn describe_json(output: &NamedTensor) -> serde_json::Value {
-    let tensor = &output.tensor;
-    let values = tensor.data().to_f64().filter(|values| values.len() <= MOST_PRINTED);
-    json!({"name": output.name, "element": tensor.element(), "shape": tensor.shape(), "values": values})
 }
