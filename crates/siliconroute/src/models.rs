@@ -56,6 +56,16 @@ pub enum ModelError {
         /// Its batch size.
         fixed: u64,
     },
+    /// There is nothing to put a batch into.
+    #[error("a batch of {batch} is asked for, and {model} has no batch dimension: {reason}")]
+    NoBatch {
+        /// The model.
+        model: String,
+        /// The batch size asked for.
+        batch: u64,
+        /// What the first input is like.
+        reason: String,
+    },
     /// A batch size and the shapes of inputs are given, and they differ.
     #[error("a batch of {batch} is asked for, and the shapes given make it {bound}; leave out one of them")]
     BatchConflict {
@@ -125,6 +135,7 @@ impl ModelError {
             | Self::Load { .. }
             | Self::Bind { .. }
             | Self::FixedBatch { .. }
+            | Self::NoBatch { .. }
             | Self::BatchConflict { .. } => ErrorKind::Usage,
             Self::Offline(_) | Self::ReadOnlyHome(_) => ErrorKind::NothingSuitable,
             Self::Unpack { source: packages::UnpackError::Cancelled, .. } => ErrorKind::Interrupted,
@@ -145,6 +156,10 @@ impl ModelError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Unknown { .. } => Some("`siliconroute models list` shows the names".to_owned()),
+            Self::FixedBatch { .. } | Self::NoBatch { .. } => Some(
+                "leave out --batch, or export the model with a free first dimension of its first input"
+                    .to_owned(),
+            ),
             Self::Changed { .. } => Some("remove the file, and it is fetched again".to_owned()),
             Self::Offline(_) => Some("run without --offline, or name a model file".to_owned()),
             Self::ReadOnlyHome(_) => Some(
@@ -254,6 +269,7 @@ impl Models<'_> {
         let hints = hints(model, given)?;
         let mut graph = None;
         let bindings = if let Some(bindings) = complete_bindings(model, given, &hints) {
+            refuse_lost_batch(model, given, false)?;
             bindings
         } else {
             let loaded = load(&model.path)?;
@@ -261,6 +277,7 @@ impl Models<'_> {
             let mut hints = hints;
             hints.0.extend(loaded.bind_shapes(&shapes).map_err(bind)?.0);
             let bindings = loaded.default_bindings(given.batch.unwrap_or(1), &hints);
+            refuse_lost_batch(model, given, bindings != loaded.default_bindings(1, &hints))?;
             graph = Some(loaded);
             bindings
         };
@@ -437,20 +454,30 @@ pub struct Given {
 fn hints(model: &KnownModel, given: &Given) -> Result<Bindings, ModelError> {
     let mut hints = model.hints.clone();
     if let Some(batch) = given.batch {
-        match (
-            model.facts.batch_dimension(),
-            model.facts.inputs.first().and_then(|input| input.shape.first()),
-        ) {
-            (Some(dimension), _) => {
-                hints.0.insert(dimension.to_owned(), batch);
+        match model.facts.inputs.first().and_then(|input| input.shape.first()) {
+            Some(Dimension::Free(dimension)) => {
+                hints.0.insert(dimension.clone(), batch);
             }
-            (None, Some(&Dimension::Fixed(fixed))) if fixed != batch => {
+            Some(&Dimension::Fixed(fixed)) if fixed != batch => {
                 return Err(ModelError::FixedBatch { model: model.name.clone(), fixed });
             }
-            (None, _) => {}
+            Some(Dimension::Fixed(_)) | None => {}
         }
     }
     Ok(hints)
+}
+
+/// Refuses a batch size that has no place: the first input is a scalar, and no dimension of others is `bound` by it.
+fn refuse_lost_batch(model: &KnownModel, given: &Given, bound: bool) -> Result<(), ModelError> {
+    let first = model.facts.inputs.first();
+    // Whatever has no batch works on one.
+    let Some(batch) = given.batch.filter(|&batch| batch != 1 && !bound) else { return Ok(()) };
+    let reason = match first {
+        None => "it has no input".to_owned(),
+        Some(input) if input.shape.is_empty() => format!("its first input `{}` is a scalar", input.name),
+        Some(_) => return Ok(()),
+    };
+    Err(ModelError::NoBatch { model: model.name.clone(), batch, reason })
 }
 
 /// The bindings where hints give every dimension but perhaps the batch, which spares reading the file.

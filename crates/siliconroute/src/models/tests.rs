@@ -87,6 +87,28 @@ fn a_generated_model_is_written_once_and_remembered() {
 }
 
 #[test]
+fn a_batch_that_has_no_place_is_refused() {
+    let library = Library::new();
+    let mut model = library.resolve("mlp-64w-2l").unwrap();
+    let case = |model: &KnownModel, batch| {
+        library.models().case(model, &Given { batch: Some(batch), ..Given::default() })
+    };
+    model.facts.inputs[0].shape.clear();
+    model.facts.free_dimensions.clear();
+    let refusal = case(&model, 4).unwrap_err();
+    assert!(refusal.to_string().ends_with("no batch dimension: its first input `input` is a scalar"));
+    assert!(refusal.hint().is_some_and(|hint| hint.contains("leave out --batch")));
+    assert!(!matches!(case(&model, 1), Err(ModelError::NoBatch { .. })), "one is what it works on");
+    model.facts.inputs.clear();
+    assert!(matches!(case(&model, 2).unwrap_err(), ModelError::NoBatch { batch: 2, .. }));
+    model.facts.inputs = library.resolve("mlp-64w-2l").unwrap().facts.inputs;
+    model.facts.inputs[0].shape[0] = Dimension::Fixed(3);
+    let refusal = case(&model, 4).unwrap_err();
+    assert!(matches!(refusal, ModelError::FixedBatch { fixed: 3, .. }));
+    assert!(refusal.hint().is_some_and(|hint| hint.contains("leave out --batch")));
+}
+
+#[test]
 fn a_changed_file_is_read_anew() {
     let library = Library::new();
     let path = library.folder.path().join("own.onnx");
