@@ -68,6 +68,10 @@ pub struct CheckedDecision {
     pub bindings: String,
     /// Whether the model is one of the synthetic families.
     pub synthetic: bool,
+    /// Targets among which there was something to choose: predicted before the decision, or allowed by its
+    /// check. With fewer than two the decision says nothing of the router.
+    #[serde(default)]
+    pub candidates: usize,
     /// Whether every candidate was measured on the case before the decision.
     pub profiled: bool,
     /// The workload.
@@ -107,6 +111,8 @@ pub struct Evaluation {
     pub schema: &'static str,
     /// The decisions.
     pub decisions: Vec<CheckedDecision>,
+    /// Of those, the ones with fewer than two targets to choose among; they prove nothing of any strategy.
+    pub without_choice: usize,
     /// Scores by strategy over all decisions.
     pub strategies: BTreeMap<String, Score>,
     /// The router's scores, cases measured before and cases only predicted apart.
@@ -146,12 +152,20 @@ impl Evaluation {
             PredictionScore::of(&prediction_pairs(&decisions, |source| source != "measured"));
         Self {
             schema: EVALUATION_SCHEMA,
+            without_choice: decisions.iter().filter(|decision| decision.candidates < 2).count(),
             decisions,
             strategies,
             router_by_knowledge,
             prediction,
             prediction_fitted,
         }
+    }
+}
+
+impl CheckedDecision {
+    fn count_candidates(&self) -> usize {
+        let others = self.times_ms.keys().filter(|key| !self.predicted_ms.contains_key(*key));
+        self.predicted_ms.len() + others.count()
     }
 }
 
@@ -297,7 +311,11 @@ impl Router {
                 .filter(|check| check.decision.goal == Goal::Fastest)
                 .filter_map(|check| serde_json::from_str::<StoredCheck>(&check.document).ok())
                 .find(|check| check.fingerprint == targets.fingerprint)
-                .map(|check| check.decision)
+                .map(|check| {
+                    // Checks that were stored before this was counted hold what it is counted from.
+                    let candidates = check.decision.count_candidates();
+                    CheckedDecision { candidates, ..check.decision }
+                })
         };
         Ok(questions.iter().map(find).collect())
     }
@@ -336,6 +354,7 @@ fn describe(
         batch: question.case.facts.batch,
         bindings: question.case.bindings.to_string(),
         synthetic: question.model.synthetic,
+        candidates: 0,
         profiled: decision
             .candidates
             .iter()
@@ -384,6 +403,7 @@ fn describe(
             }
         }
     }
+    record.candidates = record.count_candidates();
     let keys: Vec<TargetKey> = record.times_ms.keys().cloned().collect();
     if let Outcome::Judged(judgement) = judge_choice(&record, record.chosen.as_ref()) {
         record.best = keys.get(judgement.best).cloned();

@@ -82,6 +82,12 @@ pub(super) fn print_evaluation(output: &Output, evaluation: &Evaluation) {
         }
     }
     output.table(strategies);
+    let (all, without_choice) = (evaluation.decisions.len(), evaluation.without_choice);
+    if without_choice > 0 {
+        output.line(format!(
+            "nothing to choose in {without_choice} of {all} decisions (n targets ≤ 1): their scores say nothing of the router"
+        ));
+    }
     let fitted = &evaluation.prediction_fitted;
     if let (Some(median), Some(coverage)) = (fitted.median_ape_pct, fitted.interval_coverage_pct) {
         output.line(format!(

@@ -50,11 +50,21 @@ pub(super) fn run(session: &Session<'_>) -> Result<ExitCode, Error> {
             parameters.add_row(parameter_row(target.as_str(), *workload, parameter));
         }
     }
-    output.line("leave-one-out error of each form (mean absolute percentage error); the least one is taken");
-    output.table(errors);
-    output.table(parameters);
     if fits.is_empty() {
         output.message("nothing is fitted yet: run `siliconroute up --once` first");
+    } else {
+        output.line(
+            "leave-one-out error of each form (mean absolute percentage error); the least one is taken",
+        );
+        output.table(errors);
+        output.table(parameters);
+    }
+    if !learned.unfitted.is_empty() {
+        let mut unfitted = table(&["target", "workload", "not fitted because"]);
+        for ((target, workload), reason) in &learned.unfitted {
+            unfitted.add_row([target.as_str(), workload, reason]);
+        }
+        output.table(unfitted);
     }
     Ok(ExitCode::SUCCESS)
 }

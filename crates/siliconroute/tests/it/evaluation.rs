@@ -62,6 +62,8 @@ fn every_strategy_is_judged_on_the_same_times() {
     simulated.up();
     let evaluation = Evaluation::of(check(&simulated, &models));
     let score = |strategy: &str| &evaluation.strategies[strategy];
+    assert!(evaluation.decisions.iter().all(|decision| decision.candidates == 3));
+    assert_eq!(evaluation.without_choice, 0);
     assert_eq!((score("router").wins, score("router").total), (2, 2));
     close(score("router").mean_regret_pct, 0.0);
     // 2 ms and 3 ms where 1 ms is best.
