@@ -225,7 +225,8 @@ fn document(row: &Row<'_>) -> Value {
                 document["latency_ms"] = json!({
                     "mean": ms(s.mean_ns), "p50": ms(s.median_ns), "p90": s.p90_ns.map(ms), "p95": s.p95_ns.map(ms),
                     "p99": s.p99_ns.map(ms), "min": ms(s.min_ns), "max": ms(s.max_ns),
-                    "std": s.standard_deviation_ns.map(ms),
+                    "std": s.standard_deviation_ns.map(ms), "robust_spread": s.robust_spread,
+                    "unstable": s.unstable,
                     "ci95_low": s.interval.map(|i| ms(i.low)), "ci95_high": s.interval.map(|i| ms(i.high)),
                 });
                 let per_second = facts.batch as f64 * 1e9 / s.median_ns;
@@ -244,7 +245,7 @@ fn document(row: &Row<'_>) -> Value {
             };
             document["outputs"] = match &measurement.outputs {
                 OutputCheck::Compared { difference, reference } => json!({
-                    "max_rel_err": difference.max_relative_error, "class": difference.class(), "reference": reference,
+                    "check": "compared", "max_rel_err": difference.max_relative_error, "class": difference.class(), "reference": reference,
                 }),
                 other => json!(other),
             };
@@ -255,16 +256,18 @@ fn document(row: &Row<'_>) -> Value {
     document
 }
 
+const CSV_COLUMNS: &str = "model,bindings,target,median_ms,ci95_low_ms,ci95_high_ms,p95_ms,min_ms,max_ms,\
+    samples,spread_pct,calls_per_s,outputs,accuracy_class,max_rel_err,note,failure";
+
 fn print_csv(session: &Session<'_>, rows: &[Row<'_>]) {
     let output = session.output;
-    output.line(
-        "model,bindings,target,median_ms,ci95_low_ms,ci95_high_ms,p95_ms,min_ms,max_ms,samples,failure",
-    );
+    output.line(CSV_COLUMNS);
     for row in rows {
         let quote = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
         let number = |value: Option<f64>| value.map_or_else(String::new, |ns| format!("{:.6}", ns / 1e6));
         let summary = row.summary.as_ref();
         let failure = row.trial.outcome.as_ref().err().map(ToString::to_string).unwrap_or_default();
+        let (outputs, class, max_rel_err) = outputs_in_fields(row.trial);
         let fields = [
             quote(&row.job.case.model_name),
             quote(&row.job.case.bindings.to_string()),
@@ -276,8 +279,28 @@ fn print_csv(session: &Session<'_>, rows: &[Row<'_>]) {
             number(summary.map(|s| s.min_ns)),
             number(summary.map(|s| s.max_ns)),
             summary.map_or_else(String::new, |s| s.samples.to_string()),
+            summary.and_then(|s| s.robust_spread).map_or_else(String::new, |s| format!("{:.2}", s * 100.0)),
+            summary.map_or_else(String::new, |s| format!("{:.3}", 1e9 / s.median_ns)),
+            outputs.to_owned(),
+            class,
+            max_rel_err,
+            quote(&summary.map_or_else(String::new, |s| note(row.trial, s))),
             quote(&failure),
         ];
         output.line(fields.join(","));
+    }
+}
+
+/// How the outputs were checked, the class that they satisfy, and their error; empty where there is none.
+fn outputs_in_fields(trial: &Trial) -> (&'static str, String, String) {
+    let none = String::new;
+    match trial.outcome.as_ref().map(|measurement| &measurement.outputs) {
+        Ok(OutputCheck::Reference) => ("reference", none(), none()),
+        Ok(OutputCheck::Compared { difference, .. }) => {
+            let class = difference.class().map_or_else(|| "none".to_owned(), |class| class.to_string());
+            ("compared", class, format!("{:e}", difference.max_relative_error))
+        }
+        Ok(OutputCheck::Faulty { .. }) => ("faulty", "none".to_owned(), none()),
+        Ok(OutputCheck::NotCompared { .. }) | Err(_) => ("not_compared", none(), none()),
     }
 }

@@ -71,8 +71,10 @@ fn results_have_the_form_that_was_asked_for() {
     let columns = lines.next().unwrap();
     assert_eq!(
         columns,
-        "model,bindings,target,median_ms,ci95_low_ms,ci95_high_ms,p95_ms,min_ms,max_ms,samples,failure"
+        "model,bindings,target,median_ms,ci95_low_ms,ci95_high_ms,p95_ms,min_ms,max_ms,samples,spread_pct,\
+         calls_per_s,outputs,accuracy_class,max_rel_err,note,failure"
     );
+    assert!(lines.clone().all(|line| line.split(',').nth(12) == Some("reference")), "{csv}");
     assert_eq!(lines.clone().count(), 2);
     assert!(lines.all(|line| line.split(',').count() == columns.split(',').count()), "{csv}");
     let json: serde_json::Value = serde_json::from_str(&form("json")).unwrap();
@@ -106,6 +108,7 @@ fn what_was_measured_is_decided_on_and_explained() {
     assert_eq!(verified["verification"]["regret_pct"], 0.0);
     let stored = sandbox.document("siliconroute.evaluation/1", &["evaluate", "--stored"]);
     assert_eq!(stored["decisions"].as_array().unwrap().len(), 1);
+    assert_eq!((&stored["decisions"][0]["candidates"], &stored["without_choice"]), (&1.into(), &1.into()));
     filtered(&sandbox.succeed(&["route", "-m", MODEL]).out, |text| insta::assert_snapshot!("route", text));
     filtered(&sandbox.succeed(&["evaluate", "--stored"]).out, |text| {
         insta::assert_snapshot!("evaluate", text);
@@ -125,10 +128,17 @@ fn nothing_measured_is_nothing_to_evaluate() {
 
 #[test]
 fn what_is_not_fitted_says_why() {
-    let fits = Sandbox::new().document("siliconroute.fits/1", &["fit"]);
+    let sandbox = Sandbox::new();
+    let fits = sandbox.document("siliconroute.fits/1", &["fit"]);
     assert_eq!(fits["fits"], serde_json::json!([]));
     let unfitted = fits["unfitted"].as_array().unwrap();
     assert!(unfitted.iter().all(|entry| entry["reason"].as_str().unwrap().contains("too few")), "{fits}");
+    let text = sandbox.succeed(&["fit"]).out;
+    assert!(!unfitted.is_empty());
+    for entry in unfitted {
+        let shown = text.lines().find(|line| line.contains(entry["workload"].as_str().unwrap())).unwrap();
+        assert!(shown.contains(entry["reason"].as_str().unwrap()), "{text}");
+    }
 }
 
 #[test]
