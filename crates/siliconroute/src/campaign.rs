@@ -25,6 +25,7 @@ use siliconroute_hardware::Conditions;
 use crate::discovery::Found;
 
 use order::Shuffle;
+pub(crate) use outputs::TRUSTED_REFERENCES;
 use outputs::{SessionOutputs, check_outputs};
 pub use outputs::{all_refuse, is_trusted};
 use subject::Subject;

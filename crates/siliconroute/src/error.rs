@@ -126,7 +126,7 @@ pub enum Error {
         /// What speaks against each target.
         reasons: String,
         /// What the user can do about it.
-        advice: &'static str,
+        advice: String,
     },
     /// Every engine that was asked refuses the model, a trusted one among them.
     #[error("no engine takes {case}: {refusals}")]
@@ -275,7 +275,7 @@ impl Error {
             Self::Offline(_) => {
                 Some("run without --offline, or hand over its wheel with --wheel FILE".to_owned())
             }
-            Self::NoTarget { advice, .. } => Some((*advice).to_owned()),
+            Self::NoTarget { advice, .. } => Some(advice.clone()),
             _ => None,
         }
     }

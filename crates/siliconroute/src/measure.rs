@@ -19,6 +19,19 @@ use crate::models::KnownModel;
 use crate::router::{Router, Targets};
 use crate::surroundings::Machinery;
 
+/// What to do about a case of which nothing is known in `workload`.
+pub fn measuring_advice(workload: Workload) -> String {
+    let bench = "`siliconroute bench --model MODEL";
+    match workload {
+        Workload::Sustained => {
+            format!("measure it with {bench}`, or let `siliconroute up --once` learn about this machine")
+        }
+        Workload::IdleLoaded | Workload::ColdStart => {
+            format!("measure it with {bench} --workload {workload}`")
+        }
+    }
+}
+
 /// A case to measure on some targets in one workload.
 #[derive(Debug, Clone)]
 pub struct Job {

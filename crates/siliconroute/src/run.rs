@@ -3,6 +3,8 @@
 //! Invariant: inputs are checked before any target sees them, so that a wrong input is the caller's
 //! error and not a target's failure.
 
+mod choice;
+
 use std::time::Instant;
 
 use siliconroute_core::decide::{Context, Decision, Query, decide};
@@ -22,9 +24,13 @@ use crate::discovery::Found;
 use crate::error::Error;
 use crate::learn::Learned;
 use crate::machine::brief;
+use crate::measure::measuring_advice;
 use crate::models::KnownModel;
 use crate::router::{NO_TELEMETRY, Router, Targets};
 use crate::verified::check_engine;
+use choice::{fixed_order, fixed_order_notice};
+
+pub use choice::Choice;
 
 /// The target whose refusal of an inference is final.
 const REFERENCE: &str = "cpu/ort";
@@ -63,6 +69,8 @@ pub struct RoutedSession<'r> {
     case: &'r Case,
     session: Box<dyn Session>,
     target: TargetKey,
+    choice: Choice,
+    notice: Option<String>,
     /// Candidates not yet tried, best first.
     left: Vec<TargetKey>,
     inputs: Vec<NamedTensor>,
@@ -93,6 +101,9 @@ impl Router {
 
     /// Opens a session for `case` on the target that is decided for it.
     ///
+    /// Where nothing is known of any target, a fixed order decides, the references first, and the session's
+    /// [notice](RoutedSession::notice) says so.
+    ///
     /// Built-in providers run in this process unless the routing wants them isolated; plugin providers,
     /// which may crash it, always in a worker. ONNX Runtime runs in this process only if the environment has
     /// `ORT_DISABLE_TELEMETRY`, since it would send telemetry of its own otherwise.
@@ -107,19 +118,29 @@ impl Router {
         learned: &Learned,
         routing: &Routing,
     ) -> Result<RoutedSession<'r>, Error> {
+        let (mut choice, mut notice) = (Choice::Named, None);
         let mut left = if let Some(target) = &routing.target {
             vec![targets.get(target.as_str())?.target.key.clone()]
         } else {
             let query = self.query(case, routing);
             let decision = decide(&learned.knowledge, &query, &Context::default());
-            let mut order = by_time(&decision, learned);
+            let mut orders = [
+                (Choice::Decided, by_time(&decision, learned)),
+                (Choice::FixedOrder, fixed_order(&decision, learned)),
+            ];
             if let Some(kind) = routing.chip_kind {
                 let on_kind: Vec<&TargetKey> =
                     targets.of_kind(kind)?.into_iter().map(|found| &found.target.key).collect();
-                order.retain(|key| on_kind.contains(&key));
+                for (_, order) in &mut orders {
+                    order.retain(|key| on_kind.contains(&key));
+                }
             }
-            if order.is_empty() {
-                return Err(no_target(case, &decision, learned));
+            let Some((ground, order)) = orders.into_iter().find(|(_, order)| !order.is_empty()) else {
+                return Err(no_target(case, &query, &decision, learned));
+            };
+            choice = ground;
+            if choice == Choice::FixedOrder {
+                notice = Some(fixed_order_notice(case, query.workload, &order));
             }
             order
         };
@@ -136,6 +157,8 @@ impl Router {
                         case,
                         session,
                         target,
+                        choice,
+                        notice,
                         left,
                         inputs: Vec::new(),
                         fell_back,
@@ -204,6 +227,16 @@ impl RoutedSession<'_> {
     /// The target that the session is on now.
     pub fn target(&self) -> &TargetKey {
         &self.target
+    }
+
+    /// On what ground the first target was chosen.
+    pub fn choice(&self) -> Choice {
+        self.choice
+    }
+
+    /// What the caller should know of the choice, where it rests on no knowledge.
+    pub fn notice(&self) -> Option<&str> {
+        self.notice.as_deref()
     }
 
     /// The targets that failed so far.
@@ -356,7 +389,7 @@ fn by_time(decision: &Decision<'_>, learned: &Learned) -> Vec<TargetKey> {
 }
 
 /// Says for each target why it is none for the case.
-pub fn no_target(case: &Case, decision: &Decision<'_>, learned: &Learned) -> Error {
+pub fn no_target(case: &Case, query: &Query<'_>, decision: &Decision<'_>, learned: &Learned) -> Error {
     let reasons: Vec<String> = decision
         .candidates
         .iter()
@@ -384,11 +417,11 @@ pub fn no_target(case: &Case, decision: &Decision<'_>, learned: &Learned) -> Err
         decision.candidates.iter().filter_map(|candidate| candidate.outlook.err()).any(matches)
     };
     let advice = if excluded_by(|exclusion| matches!(exclusion, Exclusion::NoPrediction)) {
-        "measure it with `siliconroute bench --model`, or let `siliconroute up --once` learn about this machine"
+        measuring_advice(query.workload)
     } else if excluded_by(|exclusion| !matches!(exclusion, Exclusion::Failed(_))) {
-        "`--accuracy relaxed` allows more targets"
+        "`--accuracy relaxed` allows more targets".to_owned()
     } else {
-        "`siliconroute devices` lists every target with its reason"
+        "`siliconroute devices` lists every target with its reason".to_owned()
     };
     Error::NoTarget { case: case.label(), reasons: reasons.join("; "), advice }
 }

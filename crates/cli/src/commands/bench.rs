@@ -26,20 +26,10 @@ struct Row<'a> {
 }
 
 pub(super) fn run(session: &Session<'_>, arguments: &Bench) -> Result<ExitCode, Error> {
-    match parse_workload(&arguments.workload) {
-        Some(Workload::Sustained) => {}
-        Some(other) => {
-            return Err(Error::Usage(format!(
-                "this version measures the workload `sustained`, not yet `{other}`"
-            )));
-        }
-        None => {
-            let text = &arguments.workload;
-            return Err(Error::Usage(format!(
-                "unknown workload `{text}`; this version measures `sustained`"
-            )));
-        }
-    }
+    let workload = parse_workload(&arguments.workload).ok_or_else(|| {
+        let names = Workload::ALL.map(|workload| format!("`{workload}`")).join(", ");
+        Error::Usage(format!("unknown workload `{}`; there are {names}", arguments.workload))
+    })?;
     let mut sampling = session.router.sampling();
     sampling.warmup_calls = arguments.warmup;
     sampling.fixed_iterations = arguments.iterations;
@@ -52,7 +42,7 @@ pub(super) fn run(session: &Session<'_>, arguments: &Bench) -> Result<ExitCode, 
     let mut progress = session.progress();
     let targets = session.router.targets(&mut progress)?;
     let chosen = select(&targets, &arguments.device)?;
-    let jobs = jobs(session, arguments, &chosen)?;
+    let jobs = jobs(session, arguments, workload, &chosen)?;
     progress.event(Event::Begin { stage: Stage::Learning, steps: Some(jobs.len() as u64) });
     let measured =
         session.router.measure(&jobs, &targets, &Order::new(Purpose::Bench, &sampling), &mut progress)?;
@@ -76,7 +66,12 @@ pub(super) fn run(session: &Session<'_>, arguments: &Bench) -> Result<ExitCode, 
     Ok(ExitCode::from(kind.exit_code()))
 }
 
-fn jobs(session: &Session<'_>, arguments: &Bench, chosen: &[TargetKey]) -> Result<Vec<Job>, Error> {
+fn jobs(
+    session: &Session<'_>,
+    arguments: &Bench,
+    workload: Workload,
+    chosen: &[TargetKey],
+) -> Result<Vec<Job>, Error> {
     let batches: Vec<Option<u64>> = match arguments.batch.as_slice() {
         [] => vec![None],
         batches => batches.iter().copied().map(Some).collect(),
@@ -86,7 +81,7 @@ fn jobs(session: &Session<'_>, arguments: &Bench, chosen: &[TargetKey]) -> Resul
         for &batch in &batches {
             let (model, case) = session.case(reference, batch, &arguments.shape)?;
             if !jobs.iter().any(|job| job.case.id == case.id) {
-                jobs.push(Job { model, case, workload: Workload::Sustained, targets: chosen.to_vec() });
+                jobs.push(Job { model, case, workload, targets: chosen.to_vec() });
             }
         }
     }

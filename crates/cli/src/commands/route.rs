@@ -22,7 +22,7 @@ pub(super) fn run(session: &Session<'_>, arguments: &Route) -> Result<ExitCode, 
     let query = session.router.query(&case, &routing);
     let decision = decide(&learned.knowledge, &query, &Context::default());
     if decision.chosen.is_none() {
-        return Err(no_target(&case, &decision, &learned));
+        return Err(no_target(&case, &query, &decision, &learned));
     }
     let check = if arguments.verify {
         let question = Question { model, case: case.clone() };

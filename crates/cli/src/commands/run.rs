@@ -5,6 +5,7 @@ mod outputs;
 use std::process::ExitCode;
 
 use serde_json::json;
+use siliconroute::event::{Event, Listener as _};
 use siliconroute::machine::brief;
 use siliconroute::{Error, array_file, inputs};
 
@@ -51,6 +52,9 @@ pub(super) fn run(session: &Session<'_>, arguments: &Run) -> Result<ExitCode, Er
         routing.target = Some(targets.get(&arguments.device)?.target.key.clone());
     }
     let mut routed = router.open_session(&model, &case, &targets, &learned, &routing)?;
+    if let Some(notice) = routed.notice() {
+        session.progress().event(Event::Notice(notice.to_owned()));
+    }
     let outcome = routed.infer(arrays)?;
     if let Some(path) = &arguments.write {
         let written = array_file::write_outputs(path, &outcome.outputs)?;
@@ -64,6 +68,7 @@ pub(super) fn run(session: &Session<'_>, arguments: &Run) -> Result<ExitCode, Er
             "schema": "siliconroute.run/1",
             "model": case.model_name, "bindings": case.bindings,
             "target": outcome.target, "run_ms": outcome.run_ms, "fell_back": outcome.fell_back,
+            "choice": routed.choice(), "notice": routed.notice(),
             "outputs": outcome.outputs.iter().map(outputs::describe_json).collect::<Vec<_>>(),
             "written": arguments.write,
         }));

@@ -1,5 +1,7 @@
 //! Targets by name and by kind of chip. Without packages there is one: `cpu/rten`.
 
+use siliconroute_core::Workload;
+
 use crate::program::{MODEL, Sandbox};
 
 #[test]
@@ -43,13 +45,46 @@ fn every_word_for_the_processor_means_its_target() {
 #[test]
 fn nothing_is_decided_before_anything_is_measured() {
     let sandbox = Sandbox::new();
-    for command in [&["route", "-m", MODEL][..], &["route", "-m", MODEL, "--verify"], &["run", "-m", MODEL]] {
+    for command in [&["route", "-m", MODEL][..], &["route", "-m", MODEL, "--verify"]] {
         let parts = [MODEL, "cpu/rten no measurement", "siliconroute bench", "siliconroute up --once"];
         let ran = sandbox.refuse(3, &parts, command);
         assert!(!ran.err.contains("--accuracy"), "{}", ran.err);
     }
     let named = sandbox.document("siliconroute.run/1", &["run", "-m", MODEL, "-d", "cpu/rten"]);
     assert_eq!(named["target"], "cpu/rten");
+}
+
+#[test]
+fn the_advice_for_an_unknown_workload_makes_it_known() {
+    let sandbox = Sandbox::new();
+    for workload in Workload::ALL {
+        let route = ["route", "-m", MODEL, "--workload", workload.name()];
+        let message = sandbox.refuse(3, &[MODEL], &route).err;
+        assert!(message.contains("`siliconroute bench --model MODEL"), "{message}");
+        if workload == Workload::IdleLoaded {
+            // Its rests take half a minute.
+            assert!(message.contains("--workload idle_loaded`"), "{message}");
+            continue;
+        }
+        sandbox.succeed(&["bench", "-m", MODEL, "--workload", workload.name()]);
+        sandbox.succeed(&route);
+    }
+}
+
+#[test]
+fn a_new_home_runs_on_the_target_at_hand_and_says_so() {
+    let sandbox = Sandbox::new();
+    let ran = sandbox.succeed(&["run", "-m", MODEL]);
+    assert!(ran.out.contains("on cpu/rten in"), "{}", ran.out);
+    for part in ["nothing is measured or predicted yet", "cpu/rten is the only target at hand"] {
+        assert!(ran.err.contains(part), "{}", ran.err);
+    }
+    let document = sandbox.document("siliconroute.run/1", &["run", "-m", MODEL, "-d", "cpu"]);
+    assert_eq!((&document["target"], &document["choice"]), (&"cpu/rten".into(), &"fixed_order".into()));
+    assert!(document["notice"].is_string());
+    sandbox.measure();
+    let document = sandbox.document("siliconroute.run/1", &["run", "-m", MODEL]);
+    assert_eq!((&document["choice"], document["notice"].is_null()), (&"decided".into(), true));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use siliconroute_core::{AccuracyClass, OutputDifference, TargetKey};
 
 /// Targets that are taken for right: engines that compute every operator themselves, in the model's own
 /// precision, and are tested against the operators' definitions by their makers.
-const TRUSTED_REFERENCES: [&str; 2] = ["cpu/ort", "cpu/rten"];
+pub(crate) const TRUSTED_REFERENCES: [&str; 2] = ["cpu/ort", "cpu/rten"];
 
 /// Whether outputs of the target called `key` may be what others are compared with.
 pub fn is_trusted(key: &TargetKey) -> bool {

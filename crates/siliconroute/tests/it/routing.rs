@@ -2,8 +2,9 @@
 
 use siliconroute::evaluation::Question;
 use siliconroute::event::Silent;
-use siliconroute::run::Routing;
+use siliconroute::run::{Choice, Routing};
 use siliconroute::{Error, ErrorKind, inputs};
+use siliconroute_core::ChipKind;
 use siliconroute_core::tensor::{NamedTensor, Tensor, TensorData};
 use siliconroute_testkit::{Behaviour, FakeEngine, FakeTarget, Fault, Moment, TimeLaw};
 
@@ -165,15 +166,52 @@ fn a_named_target_answers_or_nobody() {
 }
 
 #[test]
-fn nothing_is_chosen_before_anything_is_known() {
-    let simulated = simulated(None, None);
+fn before_anything_is_known_a_fixed_order_decides_and_says_so() {
+    let reference = FakeTarget::new("cpu/rten", TimeLaw::new(9e6, 0.0));
+    let gpu = FakeTarget::new(FAST, TimeLaw::new(1e6, 0.0));
+    let simulated = Simulated::of(vec![
+        FakeEngine::new("onnxruntime", vec![]),
+        FakeEngine::new("fakea", vec![gpu]),
+        FakeEngine::new("rten", vec![reference]),
+    ]);
+    let router = simulated.router();
+    let targets = router.targets(&mut Silent).unwrap();
+    let learned = router.learn(&targets).unwrap();
+    let Question { model, case } = question(&router, MODEL, 1);
+    let isolated = || Routing { isolated: true, ..Routing::default() };
+    let open = |routing: &Routing| router.open_session(&model, &case, &targets, &learned, routing).unwrap();
+    let session = open(&isolated());
+    assert_eq!((session.target(), session.choice()), (&key("cpu/rten"), Choice::FixedOrder));
+    let order = format!("chosen by the fixed order cpu/rten, {FAST}");
+    assert!(session.notice().unwrap().contains(&order), "{:?}", session.notice());
+    let session = open(&Routing { chip_kind: Some(ChipKind::Gpu), ..isolated() });
+    assert_eq!((session.target(), session.choice()), (&key(FAST), Choice::FixedOrder));
+    assert!(session.notice().unwrap().contains("the only target at hand"), "{:?}", session.notice());
+    let session = open(&Routing { target: Some(key(FAST)), ..isolated() });
+    assert_eq!((session.choice(), session.notice()), (Choice::Named, None));
+    simulated.up();
+    let learned = router.learn(&targets).unwrap();
+    let session = router.open_session(&model, &case, &targets, &learned, &isolated()).unwrap();
+    assert_eq!((session.target(), session.choice()), (&key(FAST), Choice::Decided));
+    assert_eq!(session.notice(), None);
+}
+
+#[test]
+fn nothing_is_chosen_that_is_known_to_fail() {
+    let refuse = Behaviour::fault(Moment::Create, Fault::Refuse("no such operator".to_owned()));
+    let simulated = Simulated::of(vec![
+        FakeEngine::new("onnxruntime", vec![]),
+        FakeEngine::new("fakea", vec![FakeTarget::new(FAST, TimeLaw::new(1e6, 0.0)).on(MODEL, refuse)]),
+        FakeEngine::new("rten", vec![]),
+    ]);
+    simulated.up();
     let router = simulated.router();
     let targets = router.targets(&mut Silent).unwrap();
     let learned = router.learn(&targets).unwrap();
     let Question { model, case } = question(&router, MODEL, 1);
     let error = router.open_session(&model, &case, &targets, &learned, &Routing::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NothingSuitable);
-    assert!(error.to_string().contains("no measurement and no hardware model yet"), "{error}");
+    assert!(error.to_string().contains("no such operator"), "{error}");
 }
 
 #[test]

@@ -1,0 +1,52 @@
+//! How the target of an inference came to be chosen, and the order where nothing is known.
+//!
+//! Invariant: a target that is known to fail or to compute wrongly is in no order.
+
+use serde::Serialize;
+use siliconroute_core::decide::Decision;
+use siliconroute_core::knowledge::Exclusion;
+use siliconroute_core::{Case, TargetKey, Workload};
+
+use crate::campaign::TRUSTED_REFERENCES;
+use crate::learn::Learned;
+use crate::measure::measuring_advice;
+
+/// On what ground the first target was chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Choice {
+    /// The caller named it.
+    Named,
+    /// It is the fastest by measurements or predictions.
+    Decided,
+    /// Nothing is known of the case in the workload, so a fixed order decided.
+    FixedOrder,
+}
+
+/// The targets of which nothing is known for a case: the references first, since others are judged by their
+/// outputs, then the rest as listed.
+pub(super) fn fixed_order(decision: &Decision<'_>, learned: &Learned) -> Vec<TargetKey> {
+    let mut unknown: Vec<TargetKey> = decision
+        .candidates
+        .iter()
+        .filter(|candidate| matches!(candidate.outlook, Err(Exclusion::NoPrediction)))
+        .map(|candidate| learned.knowledge.target(candidate.target).key.clone())
+        .collect();
+    let rank = |key: &TargetKey| TRUSTED_REFERENCES.iter().position(|name| *name == key.as_str());
+    unknown.sort_by_key(|key| rank(key).unwrap_or(TRUSTED_REFERENCES.len()));
+    unknown
+}
+
+/// Says that a fixed order decided, and how to do better.
+pub(super) fn fixed_order_notice(case: &Case, workload: Workload, order: &[TargetKey]) -> String {
+    let head =
+        format!("nothing is measured or predicted yet for {} in the workload {workload}", case.label());
+    let chosen = match order {
+        [only] => format!("{only} is the only target at hand"),
+        _ => {
+            let names: Vec<&str> = order.iter().map(TargetKey::as_str).collect();
+            format!("chosen by the fixed order {}", names.join(", "))
+        }
+    };
+    format!("{head}: {chosen}; {}", measuring_advice(workload))
+}
