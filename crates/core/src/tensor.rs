@@ -205,6 +205,19 @@ impl TensorData {
         }
     }
 
+    /// Visits the elements of a float type in order, as 64-bit floats and without a copy of them all;
+    /// gives `false`, and visits nothing, for other types.
+    pub fn visit_floats(&self, mut visit: impl FnMut(f64)) -> bool {
+        match self {
+            Self::Float32(v) => v.iter().for_each(|&x| visit(f64::from(x))),
+            Self::Float64(v) => v.iter().for_each(|&x| visit(x)),
+            Self::Float16(v) => v.iter().for_each(|&x| visit(half::f16::from_bits(x).to_f64())),
+            Self::Bfloat16(v) => v.iter().for_each(|&x| visit(half::bf16::from_bits(x).to_f64())),
+            _ => return false,
+        }
+        true
+    }
+
     /// The elements as 64-bit floats; `None` for strings.
     pub fn to_f64(&self) -> Option<Vec<f64>> {
         Some(match self {
@@ -311,5 +324,9 @@ mod tests {
         let halves = TensorData::Float16(vec![0x3c00, 0xc000, 0x0001, 0x7bff]);
         assert_eq!(halves.to_f64(), Some(vec![1.0, -2.0, 2_f64.powi(-24), 65504.0]));
         assert_eq!(TensorData::Bfloat16(vec![0x3f80, 0xc000]).to_f64(), Some(vec![1.0, -2.0]));
+        let mut visited = Vec::new();
+        assert!(halves.visit_floats(|value| visited.push(value)));
+        assert_eq!(Some(visited), halves.to_f64());
+        assert!(!TensorData::Int8(vec![1]).visit_floats(|_| panic!("no float")));
     }
 }

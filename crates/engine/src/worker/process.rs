@@ -16,7 +16,7 @@ use siliconroute_core::Reading;
 use siliconroute_core::trial::{Failure, FailureKind};
 
 use super::last_words::LastWords;
-use super::wire::{EngineSpec, Request, Response, WireError, read_message, write_message};
+use super::wire::{EngineSpec, Request, Response, WireError, encode_frame, read_message};
 
 /// How often a waiting parent looks at the worker's memory and at the wish to stop.
 const WATCH_INTERVAL: Duration = Duration::from_millis(100);
@@ -192,8 +192,7 @@ impl Worker for ProcessWorker {
             return Err(Failure::new(FailureKind::Crashed, "the worker has ended"));
         };
         let process = child.id();
-        let mut frame = Vec::new();
-        write_message(&mut frame, request)
+        let frame = encode_frame(request)
             .map_err(|error| Failure::new(FailureKind::Refused, format!("a request: {error}")))?;
         if talk.frames.send(frame).is_err() {
             return Err(self.bury());

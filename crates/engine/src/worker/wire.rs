@@ -226,15 +226,23 @@ pub enum WireError {
 /// # Errors
 /// When it cannot be encoded or the pipe fails.
 pub fn write_message(writer: &mut impl Write, message: &impl Serialize) -> Result<(), WireError> {
-    let body = postcard::to_stdvec(message).map_err(WireError::Encoding)?;
-    let mut head = [0; 12];
-    head[..4].copy_from_slice(&MAGIC);
-    head[4..].copy_from_slice(&(body.len() as u64).to_le_bytes());
-    writer.write_all(&head).and_then(|()| writer.write_all(&body)).and_then(|()| writer.flush()).map_err(
-        |error| {
-            if error.kind() == io::ErrorKind::BrokenPipe { WireError::Closed } else { WireError::Io(error) }
-        },
-    )
+    let frame = encode_frame(message)?;
+    writer.write_all(&frame).and_then(|()| writer.flush()).map_err(|error| {
+        if error.kind() == io::ErrorKind::BrokenPipe { WireError::Closed } else { WireError::Io(error) }
+    })
+}
+
+/// Encodes one message as a frame, in one piece, since tensors may fill much of the memory.
+///
+/// # Errors
+/// When it cannot be encoded.
+pub fn encode_frame(message: &impl Serialize) -> Result<Vec<u8>, WireError> {
+    let mut head = MAGIC.to_vec();
+    head.extend([0; 8]);
+    let mut frame = postcard::to_extend(message, head).map_err(WireError::Encoding)?;
+    let length = (frame.len() - 12) as u64;
+    frame[4..12].copy_from_slice(&length.to_le_bytes());
+    Ok(frame)
 }
 
 /// Reads one message.

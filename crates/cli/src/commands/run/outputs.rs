@@ -130,12 +130,8 @@ struct Floats {
 impl Floats {
     /// Counts the elements; `None` when they are no floats.
     fn of(data: &TensorData) -> Option<Self> {
-        use ElementType::{Bfloat16, Float16, Float32, Float64};
-        if !matches!(data.element(), Float16 | Bfloat16 | Float32 | Float64) {
-            return None;
-        }
         let mut floats = Self { count: data.len(), ..Self::default() };
-        for value in data.to_f64()? {
+        let are_floats = data.visit_floats(|value| {
             if value.is_nan() {
                 floats.nan += 1;
             } else if value.is_infinite() && value > 0.0 {
@@ -146,8 +142,8 @@ impl Floats {
                 let (low, high) = floats.range.unwrap_or((value, value));
                 floats.range = Some((low.min(value), high.max(value)));
             }
-        }
-        Some(floats)
+        });
+        are_floats.then_some(floats)
     }
 
     fn sentence(&self, element: ElementType) -> String {
