@@ -77,7 +77,6 @@ fn file_names_show_as_escapes_and_stay_whole_in_documents() {
         &["route", "-m"],
         &["run", "-m"],
         &["evaluate", "-m"],
-        &["up", "--once"],
     ] {
         shows(&sandbox.succeed(&[arguments, &[&file]].concat()));
     }
