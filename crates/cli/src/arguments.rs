@@ -223,7 +223,7 @@ pub(crate) struct Bench {
     pub(crate) batch: Vec<u64>,
     #[command(flatten)]
     pub(crate) shape: Shape,
-    /// The workload: sustained, idle_loaded or cold_start.
+    /// The workload: `sustained`, `idle_loaded` or `cold_start`.
     #[arg(long, default_value = "sustained")]
     pub(crate) workload: String,
     /// Take exactly so many single-call samples; adaptive when absent.
