@@ -11,7 +11,7 @@ use siliconroute_core::{Chip, ChipKey, ChipKind, Reading};
 use crate::counters::CpuMeter;
 use crate::linux::chip_readers::{self, ChipReader};
 use crate::linux::fdinfo::{self, Client};
-use crate::os::Nvidia;
+use crate::os::{DeviceCounters, Nvidia};
 use crate::roots::Roots;
 
 /// How busy a chip is, and how that is known.
@@ -182,6 +182,24 @@ impl ProcessChipUse {
             shared_bytes: Reading::unavailable(reason),
         }
     }
+
+    /// Joins this with a later reading of the same process and chip: the larger of each memory, which the
+    /// process may have given back since, and the later count of the work.
+    ///
+    /// What only one of the two tells is taken from it.
+    #[must_use]
+    pub fn peak_with(self, later: Self) -> Self {
+        let larger = |one: Reading<u64>, two: Reading<u64>| match (one, two) {
+            (Reading::Available(one), Reading::Available(two)) => Reading::Available(one.max(two)),
+            (told @ Reading::Available(_), _) | (_, told) => told,
+        };
+        Self {
+            chip: self.chip,
+            work: if later.work.available().is_some() { later.work } else { self.work },
+            device_bytes: larger(self.device_bytes, later.device_bytes),
+            shared_bytes: larger(self.shared_bytes, later.shared_bytes),
+        }
+    }
 }
 
 /// Reads the sensors of a machine's chips again and again.
@@ -194,6 +212,8 @@ impl ProcessChipUse {
 pub struct ChipSensors {
     roots: Option<Roots>,
     chips: Vec<(Chip, Source)>,
+    /// Counters that the system keeps beside the drivers' files.
+    counters: Option<DeviceCounters>,
     nvidia: Option<Nvidia>,
     started: Instant,
 }
@@ -216,7 +236,7 @@ impl ChipSensors {
         let chips = real(chips)
             .map(|chip| (chip.clone(), Source::Linux(ChipReader::new(&roots, chip, &nodes))))
             .collect();
-        Self { roots: Some(roots), chips, nvidia: None, started: Instant::now() }
+        Self { roots: Some(roots), chips, counters: None, nvidia: None, started: Instant::now() }
     }
 
     /// Prepares to read the chips of the running machine.
@@ -234,7 +254,8 @@ impl ChipSensors {
                 (chip.clone(), source)
             })
             .collect();
-        Self { roots: None, chips, nvidia, started: Instant::now() }
+        let counters = Some(DeviceCounters::new());
+        Self { roots: None, chips, counters, nvidia, started: Instant::now() }
     }
 
     /// Reads every chip once, in the order in which they were given.
@@ -245,7 +266,10 @@ impl ChipSensors {
 
     /// Reads every chip once, `now` after the start.
     pub(crate) fn sample_at(&mut self, now: Duration) -> Vec<ChipSample> {
-        let Self { roots, chips, nvidia, .. } = self;
+        let Self { roots, chips, counters, nvidia, .. } = self;
+        if let Some(counters) = counters {
+            counters.collect();
+        }
         chips
             .iter_mut()
             .map(|(chip, source)| {
@@ -258,7 +282,13 @@ impl ChipSensors {
                             "the system tells programs nothing more of its CPU",
                         )
                     },
-                    (Source::Nothing(reason), _) => ChipSample::unavailable(chip.key.clone(), reason),
+                    (Source::Nothing(reason), _) => {
+                        let mut sample = ChipSample::unavailable(chip.key.clone(), reason);
+                        if let Some(counters) = &counters {
+                            counters.fill(chip, &mut sample);
+                        }
+                        sample
+                    }
                     (Source::Linux(_), None) => {
                         ChipSample::unavailable(chip.key.clone(), "there are no files to read")
                     }
@@ -276,7 +306,7 @@ impl ChipSensors {
     ///
     /// On Linux that takes the right to look into the process, as its owner has.
     pub fn process(&mut self, pid: u32) -> Vec<ProcessChipUse> {
-        let Self { roots, chips, nvidia, .. } = self;
+        let Self { roots, chips, counters, nvidia, .. } = self;
         let clients = roots.as_ref().map(|roots| fdinfo::clients(roots, pid));
         let mut uses = Vec::new();
         for (chip, source) in chips.iter().filter(|(chip, _)| chip.kind != ChipKind::Cpu) {
@@ -287,7 +317,13 @@ impl ChipSensors {
                 (Source::Linux(_), Some(Reading::Unavailable(reason))) => {
                     ProcessChipUse::unavailable(chip.key.clone(), reason)
                 }
-                (Source::Nothing(reason), _) => ProcessChipUse::unavailable(chip.key.clone(), reason),
+                (Source::Nothing(reason), _) => {
+                    let mut found = ProcessChipUse::unavailable(chip.key.clone(), reason);
+                    if let Some(counters) = counters.as_mut() {
+                        counters.fill_process(chip, pid, &mut found);
+                    }
+                    found
+                }
                 _ => ProcessChipUse::unavailable(chip.key.clone(), "the system does not tell it"),
             };
             let asleep = matches!(source, Source::Linux(reader) if reader.is_asleep());

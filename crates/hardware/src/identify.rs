@@ -238,12 +238,10 @@ fn of_chip<'a>(samples: &'a [Vec<ChipSample>], key: &ChipKey) -> Vec<&'a ChipSam
     samples.iter().flatten().filter(|sample| sample.chip == *key).collect()
 }
 
-/// The load of a chip; one that sleeps has none.
+/// The load of a chip; one that sleeps has none, unless it has worked since the sample before.
 fn busy_of(sample: &ChipSample) -> Option<f64> {
-    if sample.power_state == Reading::Available(PowerState::Asleep) {
-        return Some(0.0);
-    }
-    sample.busy.available().map(|Busy { percent, .. }| *percent)
+    let asleep = sample.power_state == Reading::Available(PowerState::Asleep);
+    sample.busy.available().map(|Busy { percent, .. }| *percent).or(asleep.then_some(0.0))
 }
 
 fn median(samples: &[&ChipSample], value: impl Fn(&ChipSample) -> Option<f64>) -> Option<f64> {

@@ -30,6 +30,8 @@ mod timer;
 mod topology;
 mod vulkan;
 #[cfg(any(windows, test))]
+mod windows_counters;
+#[cfg(any(windows, test))]
 mod windows_facts;
 #[cfg(any(windows, test))]
 mod windows_topology;

@@ -28,5 +28,10 @@ mod nvidia;
 
 pub(crate) use nvidia::Nvidia;
 
+#[cfg(not(windows))]
+mod no_counters;
+#[cfg(not(windows))]
+pub(crate) use no_counters::DeviceCounters;
+
 #[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
 compile_error!("siliconroute runs on Linux, Windows and macOS");

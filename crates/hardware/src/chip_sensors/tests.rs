@@ -119,6 +119,21 @@ fn a_sleeping_gpu_is_left_asleep() {
 }
 
 #[test]
+fn an_intel_npu_tells_its_work_even_when_it_sleeps_again() {
+    let tree = laptops::intel_with_npu();
+    let mut sensors = sensors(&tree);
+    sensors.sample_at(at(0));
+    let _tree = tree
+        .file("sys/class/accel/accel0/device/power/runtime_status", "suspended\n")
+        .file("sys/class/accel/accel0/device/npu_busy_time_us", "5100000\n");
+    let samples = sensors.sample_at(at(1000));
+    let npu = of(&samples, "npu");
+    assert_eq!(npu.power_state, Reading::Available(PowerState::Asleep));
+    assert_eq!(npu.busy, busy(10.0, BusySource::Counted));
+    check_reason(&npu.clock_mhz, "asleep");
+}
+
+#[test]
 fn chips_off_the_pci_bus_tell_their_clock() {
     let samples = sensors(&laptops::snapdragon()).sample_at(at(0));
     let gpu = of(&samples, "gpu");
@@ -231,6 +246,23 @@ fn a_process_on_a_chip_without_an_address_is_found_by_the_driver() {
     let uses = sensors(&tree).process(77);
     assert_eq!(uses[0].shared_bytes, Reading::Available(3 << 20));
     check_reason(&uses[0].device_bytes, "tells no memory on the chip of a process");
+}
+
+#[test]
+fn the_peak_of_a_process_outlives_what_it_gave_back() {
+    let told = |device, shared, ns| ProcessChipUse {
+        chip: ChipKey("gpu".to_owned()),
+        work: Reading::Available(EngineWork::Time { ns }),
+        device_bytes: device,
+        shared_bytes: shared,
+    };
+    let before = told(Reading::Available(50), Reading::unavailable("not told"), 1);
+    let after = told(Reading::Available(20), Reading::Available(7), 9);
+    assert_eq!(before.peak_with(after), told(Reading::Available(50), Reading::Available(7), 9));
+    let opened = told(Reading::Available(50), Reading::Available(7), 9);
+    let closed = ProcessChipUse::unavailable(ChipKey("gpu".to_owned()), "has not opened");
+    assert_eq!(opened.clone().peak_with(closed.clone()), opened);
+    assert_eq!(closed.clone().peak_with(closed.clone()), closed);
 }
 
 #[test]

@@ -265,7 +265,11 @@ impl DeviceReader {
         let power_state = self.power_state();
         if power_state == Reading::Available(PowerState::Asleep) {
             let reason = "the chip is asleep, and reading its sensors would wake it";
-            return ChipSample { power_state, ..ChipSample::unavailable(chip.key.clone(), reason) };
+            let mut sample = ChipSample { power_state, ..ChipSample::unavailable(chip.key.clone(), reason) };
+            if self.driver.as_deref() == Some("intel_vpu") {
+                npu::read_intel_counters(&self.device, &mut self.busy, now, &mut sample);
+            }
+            return sample;
         }
         let driver = self.driver.clone().unwrap_or_default();
         let untold = |what: &str| format!("the driver {driver} tells no {what}");

@@ -5,6 +5,7 @@
 
 mod adapters;
 mod conditions;
+mod counters;
 mod disk;
 mod file_cache;
 mod output;
@@ -22,6 +23,7 @@ use windows::Win32::System::Threading::{ALL_PROCESSOR_GROUPS, GetActiveProcessor
 
 pub(crate) use self::adapters::find_adapters;
 pub(crate) use self::conditions::{conditions, cpu_times};
+pub(crate) use self::counters::DeviceCounters;
 pub(crate) use self::disk::free_space_bytes;
 pub(crate) use self::file_cache::{evict_from_file_cache, resident_share};
 pub(crate) use self::output::{end_process_at_once, take_standard_output};
@@ -206,9 +208,9 @@ pub(super) fn nvidia_library() -> PathBuf {
     PathBuf::from(folder.unwrap_or_else(|| r"C:\Windows\System32".to_owned())).join("nvml.dll")
 }
 
-/// Counters of GPUs and NPUs exist in Windows, but are not read yet.
+/// What the performance counters leave out.
 pub(crate) fn no_chip_sensors(kind: ChipKind) -> String {
-    format!("the performance counters that tell of a {kind} are not read on Windows")
+    format!("Windows counts the load and the memory of a {kind}, and tells programs no more of it")
 }
 
 pub(crate) fn vulkan_drivers() -> Reading<Vec<VulkanDriver>> {

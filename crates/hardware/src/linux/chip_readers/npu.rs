@@ -14,12 +14,17 @@ use crate::linux::amd_metrics;
 use crate::roots::read_number;
 
 pub(super) fn read_intel(device: &Path, busy: &mut Counter, now: Duration, sample: &mut ChipSample) {
+    read_intel_counters(device, busy, now, sample);
+    sample.clock_mhz = read_number::<f64>(&device.join("npu_current_frequency_mhz")).and_then(running);
+}
+
+/// Reads what the driver counts itself, for which it does not wake the NPU.
+pub(super) fn read_intel_counters(device: &Path, busy: &mut Counter, now: Duration, sample: &mut ChipSample) {
     let busy_us = read_number(&device.join("npu_busy_time_us"));
     sample.busy = busy
         .per_second(now, busy_us, SHORTEST, None)
         .map(|us| Busy { percent: (us / 1e4).clamp(0.0, 100.0), source: BusySource::Counted });
     sample.memory_used_bytes = read_number(&device.join("npu_memory_utilization"));
-    sample.clock_mhz = read_number::<f64>(&device.join("npu_current_frequency_mhz")).and_then(running);
 }
 
 pub(super) fn read_amd(processor: Option<&Path>, sample: &mut ChipSample) {

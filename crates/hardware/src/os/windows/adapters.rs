@@ -104,7 +104,7 @@ fn describe(adapter: &IDXGIAdapter1) -> Option<DxgiAdapter> {
 }
 
 /// Bus, device and function of an adapter, from the kernel's side of the display driver.
-fn place(luid: LUID) -> Option<(u32, u32, u32)> {
+pub(super) fn place(luid: LUID) -> Option<(u32, u32, u32)> {
     let mut open = D3DKMT_OPENADAPTERFROMLUID { AdapterLuid: luid, hAdapter: 0 };
     // SAFETY: the structure is read and written once.
     if unsafe { D3DKMTOpenAdapterFromLuid(&raw mut open) } != STATUS_SUCCESS {
