@@ -218,6 +218,12 @@ pub struct ChipSensors {
     started: Instant,
 }
 
+// A sampler runs in a thread of its own, beside the work that it watches.
+const _: fn() = || {
+    fn moves_between_threads<T: Send>() {}
+    moves_between_threads::<ChipSensors>();
+};
+
 /// Where a chip's readings come from.
 #[derive(Debug)]
 enum Source {

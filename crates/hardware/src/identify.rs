@@ -85,7 +85,7 @@ enum Sight {
     Rose(Evidence, f64),
     /// Its load is told, and did not rise.
     Quiet,
-    /// Nothing tells its load.
+    /// Nothing tells whether it worked.
     Unseen,
 }
 
@@ -99,6 +99,7 @@ enum Sight {
 ///    before power, and the one with three times the rise of the next. The CPU may have risen too: it feeds
 ///    the others.
 /// 3. The CPU answered when no other chip rose, all of them are seen, and at least half a core more was busy.
+///    A chip is not seen where neither load nor power is told, and where it was over 80 % busy at rest.
 /// 4. When the CPU rose and some chip is unseen, either may have answered.
 pub fn identify_chip(seen: &Observation) -> Verdict {
     let mut keys: Vec<&ChipKey> = seen.load.iter().flatten().map(|sample| &sample.chip).collect();
@@ -144,7 +145,7 @@ pub fn identify_chip(seen: &Observation) -> Verdict {
         },
         (Sight::Quiet, true) => Verdict::Ambiguous {
             candidates: keys.into_iter().cloned().collect(),
-            reason: "no chip rose with the work; it may have been too little to see".to_owned(),
+            reason: "no chip rose with the work: it was too little to see, or the machine is busy".to_owned(),
         },
         (Sight::Quiet, false) => Verdict::Ambiguous {
             reason: format!("no chip that is seen rose with the work; {} is not seen", list(&unseen)),
@@ -195,6 +196,8 @@ fn sight(seen: &Observation, key: &ChipKey) -> Sight {
         // Without a sample at rest nothing shows that the load is the work's.
         return match median(&rest, busy_of) {
             Some(idle) if busy - idle >= RISE_POINTS => Sight::Rose(Evidence::Load, busy - idle),
+            // A chip that other programs keep busy has no room to rise, whoever the work is for.
+            Some(idle) if idle > 100.0 - RISE_POINTS => Sight::Unseen,
             Some(_) => Sight::Quiet,
             None => Sight::Unseen,
         };

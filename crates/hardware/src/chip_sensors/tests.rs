@@ -278,6 +278,17 @@ fn work_is_a_share_of_the_time_between() {
 }
 
 #[test]
+fn a_gpu_of_nvidias_that_is_not_there_has_reasons() {
+    // With NVIDIA's library or without, no machine has a device at this place.
+    let chip = crate::fixture::chip("gpu:10de:ffff@ffff:ff:1f.7");
+    let mut sensors = ChipSensors::detect(std::slice::from_ref(&chip));
+    let samples = sensors.sample_at(at(0));
+    assert!(matches!(&samples[0].busy, Reading::Unavailable(reason) if !reason.is_empty()), "{samples:?}");
+    let uses = sensors.process(std::process::id());
+    assert!(uses[0].device_bytes.available().is_none());
+}
+
+#[test]
 fn the_running_machine_has_a_cpu_that_is_busy_or_not() {
     let host = crate::host::detect_host();
     let chips: Vec<Chip> = crate::chips::detect_chips(&host)

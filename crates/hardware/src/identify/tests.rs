@@ -92,6 +92,18 @@ fn the_cpu_answers_only_when_every_other_chip_is_seen_at_rest() {
 }
 
 #[test]
+fn a_gpu_that_is_busy_all_the_time_hides_whether_it_worked() {
+    let verdict = identify_chip(&observe(laptops::two_amd_gpus(), |tree, _| {
+        tree.file(&format!("{INTEGRATED}/gpu_busy_percent"), "95\n")
+    }));
+    let Verdict::Ambiguous { candidates, .. } = verdict else { panic!("{verdict:?}") };
+    assert_eq!(
+        candidates.iter().map(ChipKey::as_str).collect::<Vec<_>>(),
+        ["cpu", "gpu:1002:15bf@0000:c4:00.0"]
+    );
+}
+
+#[test]
 fn npus_answer_by_their_own_counters() {
     let intel = identify_chip(&observe(laptops::intel_with_npu(), |tree, second| {
         // The GPU's idle time stands still: it shows a picture, at rest as at work.
@@ -100,6 +112,8 @@ fn npus_answer_by_their_own_counters() {
         if second > 0 { tree.file(path, &format!("{busy_us}\n")) } else { tree }
     }));
     check_answer(&intel, "npu:8086", Evidence::Load);
+    let Verdict::Answered { unseen, .. } = &intel else { panic!("{intel:?}") };
+    assert!(unseen.len() == 1 && unseen[0].as_str().starts_with("gpu:8086"), "{unseen:?}");
     let amd = identify_chip(&observe(laptops::ryzen_ai(), |tree, second| {
         let table = laptops::apu_metrics(if second > 0 { 90 } else { 0 }, 300, 1600, 0);
         tree.bytes("sys/class/drm/card0/device/gpu_metrics", &table)
