@@ -139,7 +139,7 @@ fn chips_off_the_pci_bus_tell_their_clock() {
     let gpu = of(&samples, "gpu");
     assert_eq!(gpu.clock_mhz, Reading::Available(550.0));
     check_reason(&gpu.busy, "the driver msm_dpu tells no load");
-    check_reason(&of(&samples, "npu").busy, "fastrpc has no node");
+    check_reason(&of(&samples, "npu").busy, "fastrpc has no folder with sensors");
     let samples = sensors(&laptops::macbook()).sample_at(at(0));
     assert_eq!(of(&samples, "gpu").power_state, Reading::Available(PowerState::Awake));
     check_reason(&of(&samples, "gpu").clock_mhz, "the driver asahi tells no clock");
@@ -286,6 +286,7 @@ fn a_gpu_of_nvidias_that_is_not_there_has_reasons() {
     assert!(matches!(&samples[0].busy, Reading::Unavailable(reason) if !reason.is_empty()), "{samples:?}");
     let uses = sensors.process(std::process::id());
     assert!(uses[0].device_bytes.available().is_none());
+    check_reason(&uses[0].work, "NVIDIA's driver counts no work of a single process");
 }
 
 #[test]

@@ -59,8 +59,12 @@ impl ChipReader {
                 return Self::Device(Box::new(DeviceReader::new(&node, nodes)));
             }
         }
-        let driver = chip.driver.as_deref().unwrap_or("no known driver");
-        Self::Nothing(format!("{driver} has no node below {} for {}", roots.sys.display(), chip.key))
+        let driver = chip.driver.as_deref().unwrap_or("its driver");
+        Self::Nothing(format!(
+            "{driver} has no folder with sensors of {} below {}",
+            chip.key,
+            roots.sys.display()
+        ))
     }
 
     pub(crate) fn sample(&mut self, roots: &Roots, chip: &Chip, now: Duration) -> ChipSample {

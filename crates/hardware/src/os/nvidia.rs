@@ -87,6 +87,13 @@ impl Nvidia {
             },
             Err(reason) => Reading::Unavailable(reason),
         };
+        // The driver's device files are not those of which the kernel tells what a process has there.
+        if found.work.available().is_none() {
+            found.work = Reading::unavailable("NVIDIA's driver counts no work of a single process");
+        }
+        if found.shared_bytes.available().is_none() {
+            found.shared_bytes = Reading::unavailable("NVIDIA's driver counts memory on the GPU only");
+        }
     }
 }
 
