@@ -3,17 +3,44 @@
 //! Invariant: every statistic is derived from raw samples by the method that [`METHOD_VERSION`]
 //! names, and one that the samples cannot support is absent rather than guessed.
 //!
-//! Reading order: `interval`, `summary`.
+//! Reading order: `interval`, `dependence`, `center`, `trend`, `drift`, `change`, `summary`, `sampling`, `student`,
+//! `signed_rank`, `comparison`, `sessions`, `repetition`, `load`. What each holds in simulation: docs/methodology.md.
 
+mod center;
+mod change;
+mod comparison;
+mod dependence;
 #[cfg(test)]
 pub(crate) mod draws;
+mod drift;
 mod interval;
+mod load;
+mod repetition;
+mod sampling;
+mod sessions;
+mod signed_rank;
+mod student;
 mod summary;
 #[cfg(test)]
 mod tests;
+mod trend;
 
+pub use center::{Center, estimate_center};
+pub use change::{ChangePoint, find_changes};
+pub use comparison::{
+    Comparison, PairedRound, Scope, Verdict, compare_paired, compare_unpaired, judge_together,
+};
+pub use dependence::{Dependence, estimate_dependence};
+pub use drift::{Drift, estimate_drift};
 pub use interval::{Interval, median_interval};
+pub use load::{CpuTimes, LoadSeen};
+pub use repetition::{PerCall, Repetition, Timer};
+pub use sampling::{Sampling, Step, StopReason, StoppingRule};
+pub use sessions::{SessionEstimate, join_sessions};
 pub use summary::{METHOD_VERSION, Summary, summarise};
+
+/// Confidence of every interval that does not name another.
+pub const CONFIDENCE: f64 = 0.95;
 
 /// Computes the `p`-quantile of ascending values by linear interpolation between order statistics.
 ///

@@ -67,6 +67,10 @@ fn summary(median_ms: f64, half_width_ms: f64) -> Summary {
         outliers: 0,
         unstable: false,
         method: 1,
+        robust_deviation_ns: None,
+        dependence: None,
+        drift: None,
+        changes: Vec::new(),
     }
 }
 

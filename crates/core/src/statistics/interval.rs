@@ -46,7 +46,7 @@ impl Interval {
 /// `None` when no interval of these samples reaches the confidence (95 % takes 6 samples), when a
 /// value is NaN, or when the confidence is not strictly between 0 and 1.
 pub fn median_interval(values: &[f64], confidence: f64) -> Option<Interval> {
-    sorted_median_interval(&sorted_copy(values)?, confidence)
+    sorted_median_interval(&sorted_copy(values)?, confidence, 1.0)
 }
 
 // Why not the bootstrap: the percentile bootstrap of a median has a closed form (Efron 1979; Maritz
@@ -55,19 +55,24 @@ pub fn median_interval(values: &[f64], confidence: f64) -> Option<Interval> {
 // not mend it: its acceleration comes from the jackknife, which for a median takes at most three
 // values and is inconsistent. The interpolated order statistics are the same interval in the limit,
 // stay within a percent of the nominal coverage from n = 8 on, and need no resampling.
-pub(super) fn sorted_median_interval(sorted: &[f64], confidence: f64) -> Option<Interval> {
+pub(super) fn sorted_median_interval(sorted: &[f64], confidence: f64, stretch: f64) -> Option<Interval> {
     if !(confidence > 0.0 && confidence < 1.0) {
         return None;
     }
     let n = sorted.len();
     let ranks = Ranks::enclosing(n, confidence)?;
-    let outer = ranks.outer;
+    let center = (n + 1) as f64 / 2.0;
+    let rank = center - (center - ranks.outer as f64 - ranks.share) * stretch;
+    if rank.is_nan() || rank < 1.0 {
+        return None;
+    }
+    let (outer, share) = (rank.floor() as usize, rank - rank.floor());
     let end = |rank: usize| sorted.get(rank - 1).copied();
     let (low, high) = (end(outer)?, end(n + 1 - outer)?);
     let (inner_low, inner_high) = (end(outer + 1)?, end(n - outer)?);
     Some(Interval {
-        low: interpolate(low, inner_low, ranks.share),
-        high: interpolate(inner_high, high, 1.0 - ranks.share),
+        low: interpolate(low, inner_low, share),
+        high: interpolate(inner_high, high, 1.0 - share),
     })
 }
 

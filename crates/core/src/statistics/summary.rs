@@ -1,17 +1,19 @@
 //! The statistics of one trial.
 //!
-//! Invariant: a summary depends on its samples alone, not on their order.
+//! Invariant: a summary depends on its samples and their order alone; what describes their distribution does not
+//! depend on the order either.
 
 use serde::{Deserialize, Serialize};
 
-use super::interval::sorted_median_interval;
-use super::{Interval, quantile, sorted_copy};
+use super::center::center_of;
+use super::{
+    Center, ChangePoint, Dependence, Drift, Interval, estimate_drift, find_changes, quantile, sorted_copy,
+};
+use crate::reading::Reading;
 
 /// Version of the methods of this module; a change of any result raises it.
-pub const METHOD_VERSION: u32 = 1;
+pub const METHOD_VERSION: u32 = 2;
 
-/// Confidence of [`Summary::interval`].
-const CONFIDENCE: f64 = 0.95;
 /// Confidence that two samples lie beyond a quantile before it is reported.
 const TAIL_CONFIDENCE: f64 = 0.99;
 /// Samples from which the robust spread is described.
@@ -68,14 +70,44 @@ pub struct Summary {
     /// (p90 − p10) ÷ median, from 10 samples and a median above 0. It describes these samples and
     /// bounds nothing, hence it needs fewer of them than the quantiles themselves.
     pub robust_spread: Option<f64>,
-    /// The 95 % confidence interval of the median, from 6 samples (see [`super::median_interval`]).
+    /// The 95 % confidence interval of the median, from 6 samples, widened where the samples depend on one another
+    /// (see [`super::estimate_center`]); absent where their dependence makes it wider than the samples reach.
     pub interval: Option<Interval>,
-    /// Samples whose modified z-score is over 3.5.
+    /// Samples whose modified z-score is over 3.5. They stay in all statistics.
     pub outliers: usize,
-    /// Whether the spread is over 30 % or the interval wider than ± 10 % of the median.
+    /// Whether the spread is over 30 %, or the interval wider than ± 10 % of the median or out of reach.
     pub unstable: bool,
     /// The [`METHOD_VERSION`] that computed this.
     pub method: u32,
+    /// Standard deviation of a normal distribution with the samples' median absolute deviation, from 2 samples.
+    #[serde(default)]
+    pub robust_deviation_ns: Option<f64>,
+    /// How far the samples depend on one another; absent from summaries of method 1.
+    #[serde(default)]
+    pub dependence: Option<Dependence>,
+    /// Change of the level over the trial, from 16 samples and a median above 0.
+    #[serde(default)]
+    pub drift: Option<Drift>,
+    /// Steps in the level, from 16 samples.
+    #[serde(default)]
+    pub changes: Vec<ChangePoint>,
+}
+
+impl Summary {
+    /// The quantiles beside the median, each with its name, or with the reason why it is absent.
+    pub fn tails(&self) -> [(&'static str, Reading<f64>); 5] {
+        [
+            ("p05", self.p05_ns, SAMPLES_FOR_TWENTIETH),
+            ("p10", self.p10_ns, SAMPLES_FOR_TENTH),
+            ("p90", self.p90_ns, SAMPLES_FOR_TENTH),
+            ("p95", self.p95_ns, SAMPLES_FOR_TWENTIETH),
+            ("p99", self.p99_ns, SAMPLES_FOR_HUNDREDTH),
+        ]
+        .map(|(name, value, needed)| {
+            let reason = format!("{name} takes {needed} samples, there are {}", self.samples);
+            (name, Reading::from_option(value, &reason))
+        })
+    }
 }
 
 /// Summarises the samples of one trial, in nanoseconds.
@@ -103,9 +135,11 @@ pub fn summarise(samples_ns: &[f64]) -> Option<Summary> {
         (Some(low), Some(high)) => relative(high - low, median_ns),
         _ => None,
     };
-    let interval = sorted_median_interval(&sorted, CONFIDENCE);
+    let Center { interval, dependence, .. } = center_of(&sorted, samples_ns)?;
     let unstable = robust_spread.is_some_and(|spread| spread > UNSTABLE_SPREAD)
-        || interval.is_some_and(|it| it.relative_half_width(median_ns) > UNSTABLE_HALF_WIDTH);
+        || interval
+            .map_or(dependence.inflation > 1.0, |it| it.relative_half_width(median_ns) > UNSTABLE_HALF_WIDTH);
+    let deviations = ascending_deviations(&sorted, median_ns);
     Some(Summary {
         samples: count,
         median_ns,
@@ -121,9 +155,13 @@ pub fn summarise(samples_ns: &[f64]) -> Option<Summary> {
         p99_ns: from(SAMPLES_FOR_HUNDREDTH, 0.99),
         robust_spread,
         interval,
-        outliers: count_outliers(&sorted, median_ns),
+        outliers: count_outliers(&deviations),
         unstable,
         method: METHOD_VERSION,
+        robust_deviation_ns: if count >= 2 { median_deviation(&deviations) } else { None },
+        dependence: Some(dependence),
+        drift: estimate_drift(samples_ns, &dependence),
+        changes: find_changes(samples_ns),
     })
 }
 
@@ -136,16 +174,23 @@ fn relative(value: f64, base: f64) -> Option<f64> {
 ///
 /// Iglewicz and Hoaglin, *How to Detect and Handle Outliers* (1993). Where more than half of the
 /// samples are equal the MAD is 0, and `|x − median| ÷ (1.2533 · mean absolute deviation)` takes over.
-fn count_outliers(sorted: &[f64], median: f64) -> usize {
+fn count_outliers(deviations: &[f64]) -> usize {
+    let scale = median_deviation(deviations).filter(|deviation| *deviation > 0.0).unwrap_or_else(|| {
+        NORMAL_MEAN_DEVIATION * deviations.iter().sum::<f64>() / deviations.len().max(1) as f64
+    });
+    deviations.iter().filter(|deviation| **deviation > OUTLIER_SCORE * scale).count()
+}
+
+/// The distances from the median, ascending.
+fn ascending_deviations(sorted: &[f64], median: f64) -> Vec<f64> {
     let mut deviations: Vec<f64> = sorted.iter().map(|sample| (sample - median).abs()).collect();
     deviations.sort_unstable_by(f64::total_cmp);
-    let median_deviation = quantile(&deviations, 0.5).unwrap_or(0.0);
-    let scale = if median_deviation > 0.0 {
-        median_deviation / NORMAL_MEDIAN_DEVIATION
-    } else {
-        NORMAL_MEAN_DEVIATION * deviations.iter().sum::<f64>() / deviations.len() as f64
-    };
-    deviations.iter().filter(|deviation| **deviation > OUTLIER_SCORE * scale).count()
+    deviations
+}
+
+/// The median absolute deviation, scaled to the standard deviation of a normal distribution.
+fn median_deviation(deviations: &[f64]) -> Option<f64> {
+    Some(quantile(deviations, 0.5)? / NORMAL_MEDIAN_DEVIATION)
 }
 
 /// The smallest number of samples of which two lie beyond a quantile with [`TAIL_CONFIDENCE`], where
