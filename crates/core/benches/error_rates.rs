@@ -1,4 +1,4 @@
-//! Prints the tables of docs/methodology.md: how often each statistic is right on noise whose truth is known.
+//! Writes docs/error-rates.md: how often each statistic is right on noise whose truth is known.
 //!
 //! Run with `cargo bench -p siliconroute-core --bench error_rates`; a number behind `--` sets the replicates.
 
@@ -19,7 +19,12 @@ const SIGMA: f64 = 0.05;
 
 fn main() {
     let replicates = std::env::args().skip(1).find_map(|argument| argument.parse().ok()).unwrap_or(4000);
-    println!("{replicates} replicates, seed {SEED}\n");
+    println!("# Error rates of the statistics\n");
+    println!(
+        "What the methods of [methodology.md](methodology.md) do on simulated noise whose truth is known:"
+    );
+    println!("{replicates} replicates (half of them for resampling, stopping and many pairs), seed {SEED}.");
+    println!("Written by `cargo bench -q -p siliconroute-core --bench error_rates > docs/error-rates.md`.\n");
     coverage(replicates);
     bootstrap(replicates);
     flags(replicates);
@@ -43,7 +48,7 @@ fn stationary() -> [Noise; 8] {
 }
 
 fn heading(title: &str, columns: &[String]) {
-    println!("### {title}\n\n| | {} |", columns.join(" | "));
+    println!("## {title}\n\n| | {} |", columns.join(" | "));
     println!("| --- |{}", " ---: |".repeat(columns.len()));
 }
 
@@ -91,7 +96,7 @@ fn bootstrap(replicates: usize) {
     );
     for phi in [0.0, 0.5, 0.9] {
         let noise = Noise::Autoregressive { phi, sigma: SIGMA };
-        let replicates = replicates.min(2000);
+        let replicates = replicates / 2;
         let cells = SIZES.map(|n| percent(experiments::bootstrap_coverage(noise, phi, n, replicates, SEED)));
         row(&noise.name(), cells.into_iter());
     }
@@ -154,7 +159,7 @@ fn stopping(replicates: usize) {
     for precision in [0.02, 0.01, 0.005] {
         let rule = StoppingRule { precision, most: 3000, ..StoppingRule::default() };
         for noise in stationary() {
-            let it = experiments::stopping(noise, rule, replicates.min(2000), SEED);
+            let it = experiments::stopping(noise, rule, replicates / 2, SEED);
             let cells = [
                 format!("± {:.1} %", precision * 100.0),
                 percent(it.covered),
@@ -206,7 +211,7 @@ fn verdicts(replicates: usize) {
     );
     for targets in [2, 3, 4, 6, 8] {
         let plan = Plan { sessions: 5, rounds: 6, block: 5, session_spread: 0.01 };
-        let wrong = experiments::wrong_among_many(plan, targets, replicates.min(2000), SEED);
+        let wrong = experiments::wrong_among_many(plan, targets, replicates / 2, SEED);
         row(
             &format!("{targets} targets, {} pairs", targets * (targets - 1) / 2),
             wrong.map(percent).into_iter(),

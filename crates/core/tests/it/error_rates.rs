@@ -8,7 +8,7 @@ use crate::experiments::{self, ESTIMATORS, Plan};
 use crate::noise::Noise;
 
 const SIGMA: f64 = 0.05;
-const PLAN: Plan = Plan { sessions: 5, rounds: 6, block: 5, session_spread: 0.01 };
+const PLAN: Plan = Plan { sessions: 8, rounds: 6, block: 5, session_spread: 0.01 };
 
 const INDEPENDENT: [Noise; 4] =
     [Noise::Lognormal { sigma: SIGMA }, Noise::Bimodal, Noise::Spikes { sigma: SIGMA }, Noise::HeavyTail];
@@ -131,20 +131,19 @@ fn stopping_at_a_precision_keeps_the_coverage() {
 }
 
 #[test]
-fn equal_targets_are_not_separable_in_95_of_100_comparisons() {
+fn equal_targets_are_not_separable_in_97_of_100_comparisons() {
     for plan in [PLAN, Plan { session_spread: 0.0, ..PLAN }, Plan { session_spread: 0.03, ..PLAN }] {
         let found = experiments::verdicts(plan, 1.0, 2000, 5);
-        // Three standard errors of 2,000 replicates around 5 % are 1.5 %.
-        assert!(found.slower + found.faster <= 0.065, "{plan:?}: {found:?}");
+        assert!(found.slower + found.faster <= 0.03, "{plan:?}: {found:?}");
         assert_within(found.covered, 0.935, 0.97, &format!("{plan:?}"));
     }
 }
 
 #[test]
-fn a_target_5_percent_slower_is_found_in_90_of_100_comparisons() {
+fn a_target_5_percent_slower_is_found_in_97_of_100_comparisons() {
     let found = experiments::verdicts(PLAN, 1.05, 1000, 5);
-    assert!(found.slower >= 0.90 && found.faster <= 0.0, "{found:?}");
-    assert!(found.half_width < 0.035, "{found:?}");
+    assert!(found.slower >= 0.97 && found.faster <= 0.0, "{found:?}");
+    assert!(found.half_width < 0.025, "{found:?}");
 }
 
 #[test]
@@ -152,21 +151,22 @@ fn one_session_calls_no_small_difference_and_finds_a_large_one() {
     let plan = Plan { sessions: 1, rounds: 12, session_spread: 0.03, ..PLAN };
     let equal = experiments::verdicts(plan, 1.0, 1000, 5);
     assert!(equal.slower + equal.faster <= 0.01, "{equal:?}");
-    assert!(experiments::verdicts(plan, 1.5, 200, 5).slower >= 0.99);
+    let slower = experiments::verdicts(plan, 1.5, 200, 5);
+    assert!(slower.slower >= 0.99, "{slower:?}");
 }
 
 #[test]
 fn campaigns_made_apart_err_no_more_often() {
     let equal = experiments::unpaired_verdicts(PLAN, 1.0, 2000, 5);
-    assert!(equal.slower + equal.faster <= 0.065, "{equal:?}");
+    assert!(equal.slower + equal.faster <= 0.03, "{equal:?}");
     let slower = experiments::unpaired_verdicts(PLAN, 1.05, 500, 5);
-    assert!(slower.slower >= 0.90, "{slower:?}");
+    assert!(slower.slower >= 0.97, "{slower:?}");
 }
 
 #[test]
 fn many_pairs_judged_together_err_as_seldom_as_one() {
     let [one_by_one, together] = experiments::wrong_among_many(PLAN, 5, 400, 5);
-    assert!(one_by_one > 0.2 && together <= 0.08, "{one_by_one} and {together}");
+    assert!(one_by_one > 0.1 && together <= 0.045, "{one_by_one} and {together}");
 }
 
 #[test]

@@ -168,10 +168,10 @@ fn identical_sessions_are_not_separable() {
 #[test]
 fn pairs_judged_together_need_smaller_p_values() {
     let with_p = |p: f64| Comparison { p, ..compare(&[1.05, 1.06, 1.05, 1.04, 1.05], 4).unwrap() };
-    let mut pairs = [with_p(0.04), with_p(0.01), with_p(0.02), with_p(0.6)];
+    let mut pairs = [with_p(0.015), with_p(0.004), with_p(0.009), with_p(0.6)];
     judge_together(&mut pairs);
-    // statsmodels' and R's Holm give the same: 0.01·4, 0.02·3, the larger of 0.04·2 and 0.06, 0.6.
-    for (pair, expected) in pairs.iter().zip([0.08, 0.04, 0.06, 0.6]) {
+    // Holm: 0.004·4, 0.009·3, 0.015·2, 0.6.
+    for (pair, expected) in pairs.iter().zip([0.03, 0.016, 0.027, 0.6]) {
         assert_close(pair.adjusted_p, expected);
     }
     let separable = pairs.map(|pair| pair.verdict != Verdict::NotSeparable);
