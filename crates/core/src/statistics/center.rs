@@ -31,7 +31,7 @@ pub fn estimate_center(values: &[f64]) -> Option<Center> {
 
 // Why no block bootstrap (Künsch 1989; Politis and Romano 1994): it inherits the faults of the bootstrap of a median
 // (see `interval`), needs the same estimate of the dependence for its block length, has no t in it for how
-// uncertain that estimate is, and covers less in every row of the table in docs/methodology.md.
+// uncertain that estimate is, and covers less in every dependent row of docs/error-rates.md.
 pub(super) fn center_of(sorted: &[f64], values: &[f64]) -> Option<Center> {
     let median = quantile(sorted, 0.5)?;
     let dependence = estimate_dependence(values);
