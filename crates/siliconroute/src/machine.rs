@@ -267,8 +267,8 @@ pub fn describe_error(error: &dyn std::error::Error) -> String {
 
 /// A long text cut in the middle: errors of engines begin with what failed and end with why.
 pub fn brief(text: &str) -> String {
-    const HEAD: usize = 120;
-    const TAIL: usize = 160;
+    const HEAD: usize = 60;
+    const TAIL: usize = 140;
     let characters: Vec<char> = text.chars().collect();
     if characters.len() <= HEAD + TAIL + 3 {
         return text.to_owned();
@@ -289,12 +289,12 @@ mod tests {
 
     #[test]
     fn a_long_text_keeps_its_beginning_and_its_end() {
-        let short = "é".repeat(283);
+        let short = "é".repeat(203);
         assert_eq!(brief(&short), short);
         let long = format!("load failed {} no such operator", "x".repeat(500));
         let cut = brief(&long);
         assert!(cut.starts_with("load failed x") && cut.ends_with("x no such operator"), "{cut}");
-        assert_eq!(cut.chars().count(), 283);
+        assert_eq!(cut.chars().count(), 203);
     }
 
     #[test]

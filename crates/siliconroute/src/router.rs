@@ -44,6 +44,8 @@ pub struct Options {
     pub cancelled: Arc<AtomicBool>,
     /// Milliseconds since 1970 UTC.
     pub clock: fn() -> i64,
+    /// Lets time pass between measurements; simulated machines need none.
+    pub sleep: fn(Duration),
     /// Starts workers; this program itself when absent.
     pub launcher: Option<Arc<dyn Launcher>>,
     /// Fetches wheels; pip when absent.
@@ -59,7 +61,15 @@ impl std::fmt::Debug for Options {
 impl Options {
     /// The usual options for `home`.
     pub fn new(home: PathBuf, settings: Settings) -> Self {
-        Self { home, settings, cancelled: Arc::default(), clock: unix_ms, launcher: None, fetcher: None }
+        Self {
+            home,
+            settings,
+            cancelled: Arc::default(),
+            clock: unix_ms,
+            sleep: std::thread::sleep,
+            launcher: None,
+            fetcher: None,
+        }
     }
 }
 
@@ -80,6 +90,7 @@ pub struct Router {
     pub(crate) fetcher: Arc<dyn Fetcher>,
     pub(crate) cancelled: Arc<AtomicBool>,
     pub(crate) clock: fn() -> i64,
+    pub(crate) sleep: fn(Duration),
 }
 
 impl std::fmt::Debug for Router {
@@ -184,6 +195,7 @@ impl Router {
             fetcher,
             cancelled: options.cancelled,
             clock: options.clock,
+            sleep: options.sleep,
         })
     }
 

@@ -95,13 +95,11 @@ impl Surroundings for Machinery<'_> {
     }
 
     fn rest(&self, time: Duration) {
-        let until = Instant::now() + time;
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() || self.is_cancelled() {
-                return;
-            }
-            std::thread::sleep(left.min(LOOK_EVERY));
+        let mut left = time;
+        while !left.is_zero() && !self.is_cancelled() {
+            let part = left.min(LOOK_EVERY);
+            (self.router.sleep)(part);
+            left -= part;
         }
     }
 

@@ -103,6 +103,7 @@ impl TestHome {
             Settings::resolve(self.path(), [], &BTreeMap::new()).expect("the default settings are usable");
         Options {
             clock: step_clock,
+            sleep: |_time| (),
             launcher: Some(Arc::new(launcher.clone())),
             fetcher: Some(Arc::new(Unreachable)),
             ..Options::new(self.path().to_owned(), settings)

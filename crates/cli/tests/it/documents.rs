@@ -53,7 +53,6 @@ fn every_error_is_a_document_too() {
         ("nothing_suitable", 3, &["bench", "-m", MODEL, "-d", "npu"]),
         ("nothing_suitable", 3, &["models", "fetch", "silero-vad"]),
         ("store", 4, &["fit", "--home", "full"]),
-        ("work_failed", 1, &["doctor", "--home", "bad.onnx"]),
     ] {
         let mut command = sandbox.bare_command();
         if !arguments.contains(&"--home") {

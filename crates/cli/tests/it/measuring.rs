@@ -26,7 +26,13 @@ fn a_measurement_has_all_its_parts() {
     assert_eq!(document["model_info"]["parameters"], 4 * 128 * 128);
     let latency = |key: &str| document["latency_ms"][key].as_f64().unwrap();
     assert!(latency("min") <= latency("p50") && latency("p50") <= latency("max"), "{document}");
-    assert!(latency("ci95_low") <= latency("p50") && latency("p50") <= latency("ci95_high"));
+    // Samples that depend on each other as much as on a disturbed machine leave no interval.
+    let unstable = document["unstable"] == true;
+    let bound = |key: &str| document["latency_ms"][key].as_f64();
+    match (bound("ci95_low"), bound("ci95_high")) {
+        (Some(low), Some(high)) => assert!(low <= latency("p50") && latency("p50") <= high, "{document}"),
+        absent => assert!(absent == (None, None) && unstable, "{document}"),
+    }
     let samples = document["raw_samples_ms"].as_array().unwrap();
     assert_eq!(samples.len() as u64, info["iterations"].as_u64().unwrap());
     assert!(samples.iter().all(|sample| sample.as_f64().unwrap() > 0.0));
