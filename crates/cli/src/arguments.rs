@@ -213,28 +213,63 @@ pub(crate) enum Format {
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
     /// A model file or name; repeatable.
-    #[arg(short, long = "model", value_name = "MODEL", required = true)]
+    #[arg(short, long = "model", value_name = "MODEL", required_unless_present = "compare")]
     pub(crate) models: Vec<String>,
-    /// auto, cpu, gpu, npu or target keys, separated by commas.
+    /// auto, cpu, gpu, npu or target keys, separated by commas. A key may end in session settings:
+    /// +threads=N, `+compile_cache`, +concurrency=N.
     #[arg(short, long, value_name = "DEVICE", value_delimiter = ',', default_value = "auto")]
     pub(crate) device: Vec<String>,
-    /// Batch sizes, separated by commas.
-    #[arg(long, value_name = "N", value_delimiter = ',')]
-    pub(crate) batch: Vec<u64>,
+    /// Batch sizes: a list such as 1,8,32, with ranges such as 1-4, 8-32+8 (in steps) or 1-64*2 (in factors).
+    #[arg(long, value_name = "SIZES", value_delimiter = ',')]
+    pub(crate) batch: Vec<String>,
     #[command(flatten)]
     pub(crate) shape: Shape,
-    /// The workload: `sustained`, `idle_loaded` or `cold_start`.
-    #[arg(long, default_value = "sustained")]
-    pub(crate) workload: String,
+    /// `sustained`, `idle_loaded`, `cold_start` or all; several are separated by commas.
+    #[arg(long, value_name = "WORKLOAD", value_delimiter = ',', default_value = "sustained")]
+    pub(crate) workload: Vec<String>,
+    /// Compare two targets, such as cpu/ort,cpu/openvino or cpu/ort,cpu/ort+threads=1, or two stored campaigns by
+    /// their numbers.
+    #[arg(long, value_name = "A,B", value_delimiter = ',', conflicts_with = "device")]
+    pub(crate) compare: Vec<String>,
+    /// Sessions of each configuration, which show how much it varies from one to the next; 8 to compare.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) sessions: Option<u32>,
+    /// Sessions that run at the same time, for throughput.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) concurrency: Option<u32>,
+    /// Sample until the 95 % interval of the median is within so many percent.
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
+    pub(crate) precision: f64,
     /// Take exactly so many single-call samples; adaptive when absent.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) iterations: Option<u32>,
     /// Least number of warm-up runs.
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(crate) warmup: u64,
-    /// Seconds for samples of one trial beyond the least number.
+    /// Seconds for the samples of one trial beyond the least number, until the precision is reached.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
+    pub(crate) time: f64,
+    /// Seconds for everything together.
     #[arg(long, value_name = "SECONDS")]
-    pub(crate) time: Option<f64>,
+    pub(crate) budget: Option<f64>,
+    /// Rests before idle-loaded samples, in seconds, separated by commas; 0.5,2,10,30 shows how a target wakes.
+    #[arg(long, value_name = "SECONDS", value_delimiter = ',', default_value = "10")]
+    pub(crate) rests: Vec<f64>,
+    /// Where the files of a cold start lie: warm, dropped (from the system's file cache), or both.
+    #[arg(long, value_name = "STATE", value_delimiter = ',', default_value = "warm")]
+    pub(crate) files: Vec<String>,
+    /// Samples of each idle-loaded and cold-start trial.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) repetitions: u32,
+    /// Show what would be measured and how long it would take, and measure nothing.
+    #[arg(long)]
+    pub(crate) plan: bool,
+    /// Go on with the latest benchmark of these arguments that was stopped before its end.
+    #[arg(long)]
+    pub(crate) resume: bool,
+    /// Show the energy of each inference, where a sensor tells it.
+    #[arg(long)]
+    pub(crate) energy: bool,
     /// The format of the result.
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     pub(crate) output: Format,

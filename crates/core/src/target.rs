@@ -86,11 +86,18 @@ pub struct SessionSettings {
     pub threads: Option<u32>,
     /// Whether the provider keeps what it compiled for the next session.
     pub compile_cache: bool,
+    /// Sessions that run at the same time, each in a process of its own; one when absent.
+    pub concurrency: Option<u32>,
+    /// The same target a second time, for comparing it with itself.
+    pub again: bool,
 }
 
 /// A setting behind a target's key that there is not.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`+{setting}` in `{key}` is no setting of a target; there are `+threads=N` and `+compile_cache`")]
+#[error(
+    "`+{setting}` in `{key}` is no setting of a target; there are `+threads=N`, `+compile_cache`, \
+     `+concurrency=N` and `+again`"
+)]
 pub struct UnknownSessionSetting {
     key: String,
     setting: String,
@@ -107,13 +114,17 @@ impl SessionSettings {
         let mut settings = Self::default();
         for part in parts {
             let unknown = || UnknownSessionSetting { key: text.to_owned(), setting: part.to_owned() };
+            let count =
+                |text: &str| text.parse().ok().filter(|count| (1..=1024).contains(count)).ok_or_else(unknown);
             match part.split_once('=') {
-                Some(("threads", count)) if settings.threads.is_none() => {
-                    let count: u32 = count.parse().map_err(|_not_a_number| unknown())?;
-                    settings.threads = Some(count).filter(|count| (1..=1024).contains(count));
-                    settings.threads.ok_or_else(unknown)?;
+                Some(("threads", text)) if settings.threads.is_none() => {
+                    settings.threads = Some(count(text)?);
+                }
+                Some(("concurrency", text)) if settings.concurrency.is_none() => {
+                    settings.concurrency = Some(count(text)?);
                 }
                 None if part == "compile_cache" && !settings.compile_cache => settings.compile_cache = true,
+                None if part == "again" && !settings.again => settings.again = true,
                 _ => return Err(unknown()),
             }
         }
@@ -130,6 +141,13 @@ impl SessionSettings {
         if self.compile_cache {
             target.key.0.push_str("+compile_cache");
             target.options.insert("compile_cache".to_owned(), "on".to_owned());
+        }
+        if let Some(sessions) = self.concurrency {
+            target.key = TargetKey(format!("{}+concurrency={sessions}", target.key));
+            target.options.insert("concurrency".to_owned(), sessions.to_string());
+        }
+        if self.again {
+            target.key.0.push_str("+again");
         }
         target
     }
@@ -182,7 +200,7 @@ mod tests {
 
     #[test]
     fn settings_are_part_of_the_key_and_come_back_from_it() {
-        for text in ["cpu/ort", "cpu/ort+threads=3", "cpu/openvino-bf16+threads=1+compile_cache"] {
+        for text in ["cpu/ort", "cpu/ort+threads=3", "a/b-c+threads=1+compile_cache+concurrency=4+again"] {
             let (base, settings) = SessionSettings::split(text).unwrap();
             assert_eq!(settings.apply(plain(base.as_str())).key.as_str(), text);
         }

@@ -64,7 +64,7 @@ pub struct ColdStart {
 }
 
 /// Whether files that are about to be read lie in the system's file cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileCache {
     /// They were read shortly before.
@@ -74,7 +74,7 @@ pub enum FileCache {
 }
 
 /// How a trial meant its target to be before each sample.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Preparation {
     /// Warmed up and running, as `sustained` has it.

@@ -3,7 +3,8 @@
 //! Invariant: all targets of a case are measured in turns whose order is shuffled from a recorded seed, each in a
 //! worker of its own; what fails on one of them is recorded and disturbs no other.
 //!
-//! Reading order: this file, `workers`, `subject`, then the workloads `sustained`, `idle_loaded`, `cold_start`.
+//! Reading order: this file, `workers`, `subject`, then the workloads `sustained` and `throughput`,
+//! `idle_loaded`, `cold_start`.
 
 mod cold_start;
 mod idle_loaded;
@@ -11,6 +12,7 @@ mod order;
 mod outputs;
 mod subject;
 mod sustained;
+mod throughput;
 mod workers;
 
 use std::collections::BTreeMap;
@@ -30,6 +32,7 @@ use outputs::{SessionOutputs, check_outputs};
 pub use outputs::{all_refuse, is_trusted};
 use subject::Subject;
 pub use subject::check_placement;
+pub use throughput::concurrent_rate;
 pub use workers::Workers;
 
 /// How a case is sampled; the defaults are those of the workloads' definitions.
@@ -43,7 +46,8 @@ pub struct Sampling {
     pub min_samples: u32,
     /// Rounds over which the least number of samples is spread.
     pub rounds: u32,
-    /// Half-width of the median's 95 % interval, relative to the median, at which sampling may stop.
+    /// Half-width of the median's 95 % interval, relative to the median, at which sampling may stop; 0 takes the
+    /// least number of samples and no more.
     pub precision: f64,
     /// Time for samples beyond the least number, for each target.
     pub budget: Duration,
@@ -83,6 +87,19 @@ impl Default for Sampling {
             cold_rest: Duration::from_millis(500),
             cold_files: vec![FileCache::Warm],
         }
+    }
+}
+
+impl Sampling {
+    /// Sessions of each target that a comparison takes, so that it tells targets apart that differ by 5 % in over 90 %
+    /// of cases (docs/error-rates.md).
+    pub const SESSIONS_TO_COMPARE: u32 = 8;
+
+    /// The sampling of one session of a comparison: so many rounds and samples and no more, since what separates
+    /// targets is the number of sessions.
+    #[must_use]
+    pub fn for_comparison(self) -> Self {
+        Self { rounds: 6, min_samples: 30, precision: 0.0, ..self }
     }
 }
 
@@ -193,7 +210,13 @@ pub fn measure_case(
     setting: &Setting<'_>,
 ) -> Vec<Trial> {
     match workload {
-        Workload::Sustained => sustained::measure(workers, test, targets, setting),
+        Workload::Sustained => {
+            let (crowds, single): (Vec<&Found>, Vec<&Found>) =
+                targets.iter().copied().partition(|found| found.base().1.concurrency.is_some());
+            let mut trials = sustained::measure(workers, test, &single, setting);
+            trials.extend(throughput::measure(workers, test, &crowds, setting));
+            trials
+        }
         Workload::IdleLoaded => idle_loaded::measure(workers, test, targets, setting),
         Workload::ColdStart => cold_start::measure(workers, test, targets, setting),
     }

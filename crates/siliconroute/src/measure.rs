@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use siliconroute_core::trial::{Purpose, Trial};
 use siliconroute_core::{Case, CaseId, Reading, TargetKey, Workload};
-use siliconroute_store::{CampaignId, NewCampaign, TargetId};
+pub use siliconroute_store::CampaignId;
+use siliconroute_store::{CampaignState, NewCampaign, StoredCampaign, TargetId, TrialFilter};
 
 use crate::campaign::{CaseToMeasure, Sampling, Setting, Workers, measure_case};
 use crate::discovery::Found;
@@ -117,7 +118,6 @@ impl Router {
         listener: &mut dyn Listener,
     ) -> Result<Measured, Error> {
         let host = self.record_machine()?;
-        let plan: Vec<_> = jobs.iter().map(described).collect();
         let campaign = self.store.begin_campaign(&NewCampaign {
             host: Some(host),
             purpose: order.purpose,
@@ -125,7 +125,7 @@ impl Router {
             program_version: crate::VERSION,
             program_commit: crate::COMMIT,
             started_unix_ms: (self.clock)(),
-            plan: &serde_json::Value::Array(plan).to_string(),
+            plan: &plan_document(jobs),
         })?;
         let outcome = self.measure_jobs(jobs, targets, order, campaign, listener);
         let complete = outcome.as_ref().is_ok_and(|measured| !measured.interrupted);
@@ -147,10 +147,21 @@ impl Router {
         let begin = Instant::now();
         let machinery = Machinery::new(self, begin);
         let mut rows = BTreeMap::new();
+        let mut earlier = self.trials_to_resume(order)?;
         for (index, job) in jobs.iter().enumerate() {
             if self.is_cancelled() {
                 measured.interrupted = true;
                 break;
+            }
+            if let Some(trials) = take_session(&mut earlier, job, order.sampling) {
+                measured.trials.extend(trials);
+                listener.event(Event::StepDone);
+                continue;
+            }
+            // Another session is one in another process: layout in memory and placement of threads are drawn anew.
+            let again = |earlier: &Job| earlier.case.id == job.case.id && earlier.workload == job.workload;
+            if jobs[..index].iter().any(again) {
+                workers.drop_all();
             }
             let Some(share) = plan.share(index, begin.elapsed(), order.budget) else {
                 let text = format!("{} is left out: the time for the campaign is over", job.case.label());
@@ -238,6 +249,32 @@ impl Router {
         Ok(trials)
     }
 
+    /// The latest benchmark that was stopped before its end and had the same plan as `jobs`.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn interrupted_benchmark(&self, jobs: &[Job]) -> Result<Option<CampaignId>, Error> {
+        let plan = plan_document(jobs);
+        let stopped = |campaign: &StoredCampaign| {
+            campaign.purpose == Purpose::Bench
+                && campaign.state != CampaignState::Finished
+                && campaign.plan == plan
+                && campaign.hardware_id.as_deref() == Some(self.machine.hardware_id.as_str())
+        };
+        Ok(self.store.campaigns()?.into_iter().rev().find(stopped).map(|campaign| campaign.id))
+    }
+
+    /// The finished trials of the campaign that is to go on, oldest first.
+    fn trials_to_resume(&self, order: &Order<'_>) -> Result<Vec<Trial>, Error> {
+        let Some(campaign) = order.resumed else { return Ok(Vec::new()) };
+        let filter = TrialFilter { campaign: Some(campaign), ..TrialFilter::default() };
+        let mut trials = Vec::new();
+        for stored in self.store.trial_summaries(&filter)? {
+            trials.extend(self.store.trial(stored.id)?.filter(|trial| !was_cut_short(trial)));
+        }
+        Ok(trials)
+    }
+
     /// The row of a target, recorded the first time that a target with session settings is measured.
     fn target_row(
         &self,
@@ -302,6 +339,39 @@ fn groups<'f>(targets: &[&'f Found], most: usize) -> Vec<Vec<&'f Found>> {
             .collect(),
         _ => vec![targets.to_vec()],
     }
+}
+
+/// The plan of a campaign as it is stored.
+fn plan_document(jobs: &[Job]) -> String {
+    serde_json::Value::Array(jobs.iter().map(described).collect()).to_string()
+}
+
+/// Takes one whole session of `job` out of `earlier`; `None` when there is none.
+fn take_session(earlier: &mut Vec<Trial>, job: &Job, sampling: &Sampling) -> Option<Vec<Trial>> {
+    let each = match job.workload {
+        Workload::Sustained => 1,
+        Workload::IdleLoaded => sampling.rests.len(),
+        Workload::ColdStart => sampling.cold_files.len(),
+    };
+    let belongs = |trial: &Trial, seed: u64| {
+        trial.case == job.case.id && trial.workload == job.workload && trial.order_seed == seed
+    };
+    let seed = earlier
+        .iter()
+        .filter(|trial| trial.case == job.case.id && trial.workload == job.workload)
+        .map(|trial| trial.order_seed)
+        .find(|&seed| {
+            earlier.iter().filter(|trial| belongs(trial, seed)).count() == each * job.targets.len()
+        })?;
+    let (session, rest) = std::mem::take(earlier).into_iter().partition(|trial| belongs(trial, seed));
+    *earlier = rest;
+    Some(session)
+}
+
+/// Whether the user stopped a trial before its end.
+fn was_cut_short(trial: &Trial) -> bool {
+    let conditions: Option<serde_json::Value> = serde_json::from_str(&trial.conditions).ok();
+    conditions.is_some_and(|conditions| conditions["interrupted"] == true)
 }
 
 /// A job as the campaign's plan records it.

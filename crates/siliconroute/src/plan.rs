@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use siliconroute_core::target::SessionSettings;
 use siliconroute_core::{Case, TargetKey, Workload};
 
 use crate::campaign::Sampling;
@@ -31,7 +32,7 @@ pub struct PlannedJob {
     pub targets: Vec<TargetKey>,
     /// The time, in seconds.
     pub expected_s: f64,
-    /// Whether every target's time was measured before, and not guessed from the model's work.
+    /// Whether every target's time was measured or predicted, and not guessed from the model's work.
     pub known: bool,
 }
 
@@ -140,9 +141,14 @@ fn sustained_s(call_s: f64, sampling: &Sampling) -> f64 {
 
 /// The time of one call as it was measured or predicted.
 fn known_time_s(case: &Case, target: &TargetKey, learned: &Learned) -> Option<f64> {
-    let index = learned.knowledge.find(target)?;
-    let measured = learned.knowledge.estimate(case.id, index, Workload::Sustained)?;
-    Some(measured.time_ns / 1e9)
+    let (base, _) = SessionSettings::split(target.as_str()).ok()?;
+    let knowledge = &learned.knowledge;
+    let index = knowledge.find(&base)?;
+    if let Some(measured) = knowledge.estimate(case.id, index, Workload::Sustained) {
+        return Some(measured.time_ns / 1e9);
+    }
+    let fit = knowledge.targets()[usize::from(index.0)].fits[Workload::Sustained.index()].as_ref()?;
+    Some(fit.predict(&case.facts).time_ns / 1e9)
 }
 
 fn seconds(seconds: f64) -> Duration {

@@ -1,91 +1,210 @@
 //! `bench`: measures models on targets and prints what was measured.
 
+mod batches;
+mod configuration;
+mod document;
+mod listing;
+
 use std::process::ExitCode;
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use siliconroute::campaign::all_refuse;
+use serde_json::json;
+use siliconroute::campaign::{Sampling, all_refuse};
+use siliconroute::compare::{Compared, compare_targets, judge_all};
 use siliconroute::discovery::Found;
 use siliconroute::event::{Event, Listener as _, Stage};
-use siliconroute::measure::{Job, Order};
+use siliconroute::measure::{CampaignId, Job, Measured, Order};
+use siliconroute::plan::Plan;
 use siliconroute::settings::parse_workload;
 use siliconroute::{Error, ErrorKind, Targets};
-use siliconroute_core::statistics::{Summary, summarise};
-use siliconroute_core::trial::{OutputCheck, Purpose, Sample, Trial};
-use siliconroute_core::{Reading, TargetKey, Workload};
+use siliconroute_core::target::SessionSettings;
+use siliconroute_core::trial::{FileCache, Purpose};
+use siliconroute_core::{TargetKey, Workload};
 
+use self::configuration::{Configuration, configurations};
 use super::Session;
 use crate::arguments::{Bench, Format};
-use crate::output::{milliseconds, table};
+use crate::output::table;
 
-/// A measured trial beside the job that it belongs to.
-struct Row<'a> {
-    job: &'a Job,
-    trial: &'a Trial,
-    summary: Option<Summary>,
-}
+/// Why there is no energy yet.
+const NO_ENERGY: &str = "this version reads no energy counter";
+
+/// Samples of a trial before its precision is looked at.
+const LEAST_SAMPLES: u32 = 64;
 
 pub(super) fn run(session: &Session<'_>, arguments: &Bench) -> Result<ExitCode, Error> {
-    let workload = parse_workload(&arguments.workload).ok_or_else(|| {
-        let names = Workload::ALL.map(|workload| format!("`{workload}`")).join(", ");
-        Error::Usage(format!("unknown workload `{}`; there are {names}", arguments.workload))
-    })?;
-    let mut sampling = session.router.sampling();
-    sampling.warmup_calls = arguments.warmup;
-    sampling.fixed_iterations = arguments.iterations;
-    if let Some(seconds) = arguments.time {
-        sampling.budget = Duration::try_from_secs_f64(seconds).map_err(|_out_of_range| {
-            Error::Usage(format!("--time {seconds} is no length of time; give seconds, such as 0.5"))
-        })?;
-        sampling.hard_limit = sampling.hard_limit.max(sampling.budget);
+    if let Some((first, second)) = campaigns(&arguments.compare)? {
+        return compare_campaigns(session, arguments, first, second);
     }
+    if arguments.models.is_empty() {
+        return Err(Error::Usage("name what to measure with --model".to_owned()));
+    }
+    let (sampling, workloads) = (sampling(session, arguments)?, workloads(&arguments.workload)?);
+    let batches = batches::parse(&arguments.batch)?;
+    let budget = arguments.budget.map(|seconds| time("--budget", seconds)).transpose()?;
     let mut progress = session.progress();
     let targets = session.router.targets(&mut progress)?;
-    let chosen = select(&targets, &arguments.device)?;
-    let jobs = jobs(session, arguments, workload, &chosen)?;
+    let chosen = choose(&targets, arguments)?;
+    let jobs = jobs(session, arguments, (&batches, &workloads), &chosen)?;
+    let mut order = Order { budget, ..Order::new(Purpose::Bench, &sampling) };
+    let plan = session.router.plan(&jobs, &targets, &order)?;
+    if arguments.plan {
+        print_plan(session, &plan, budget);
+        return Ok(ExitCode::SUCCESS);
+    }
+    if arguments.resume {
+        order.resumed = session.router.interrupted_benchmark(&jobs)?;
+        if order.resumed.is_none() {
+            progress.event(Event::Notice(
+                "no benchmark of these arguments was stopped before its end".to_owned(),
+            ));
+        }
+    }
     progress.event(Event::Begin { stage: Stage::Learning, steps: Some(jobs.len() as u64) });
-    let measured =
-        session.router.measure(&jobs, &targets, &Order::new(Purpose::Bench, &sampling), &mut progress)?;
+    let measured = session.router.measure(&jobs, &targets, &order, &mut progress)?;
     progress.event(Event::End(String::new()));
-    let rows: Vec<Row<'_>> = jobs
-        .iter()
-        .flat_map(|job| measured.of_case(job.case.id).map(move |trial| (job, trial)))
-        .map(|(job, trial)| Row { job, trial, summary: summary(trial) })
-        .collect();
-    if !rows.is_empty() || !measured.interrupted {
-        print(session, arguments, &rows);
+    let all = configurations(&jobs, &measured);
+    let compared = compare(arguments, &all, &measured, &chosen);
+    if !all.is_empty() || !measured.interrupted {
+        print(session, arguments, &all, &measured, &compared);
     }
     if measured.interrupted {
         return Err(Error::Interrupted);
     }
-    if rows.iter().any(|row| row.summary.is_some()) {
-        return Ok(ExitCode::SUCCESS);
+    Ok(exit_code(&all))
+}
+
+fn exit_code(all: &[Configuration<'_>]) -> ExitCode {
+    if all.iter().any(|one| one.estimate.is_some()) {
+        return ExitCode::SUCCESS;
     }
-    let failures = rows.iter().filter_map(|row| Some((&row.trial.target, row.trial.outcome.as_ref().err()?)));
+    let trials = all.iter().flat_map(|one| &one.trials);
+    let failures = trials.filter_map(|trial| Some((&trial.target, trial.outcome.as_ref().err()?)));
     let kind = if all_refuse(failures) { ErrorKind::Usage } else { ErrorKind::WorkFailed };
-    Ok(ExitCode::from(kind.exit_code()))
+    ExitCode::from(kind.exit_code())
+}
+
+/// The sampling that the arguments ask for.
+fn sampling(session: &Session<'_>, arguments: &Bench) -> Result<Sampling, Error> {
+    if !(arguments.precision > 0.0 && arguments.precision <= 100.0) {
+        let precision = arguments.precision;
+        return Err(Error::Usage(format!("--precision {precision} must be over 0 and at most 100 percent")));
+    }
+    let limit = time("--time", arguments.time)?;
+    let rests = arguments.rests.iter().map(|&rest| time("--rests", rest)).collect::<Result<_, _>>()?;
+    let file = |word: &String| match word.as_str() {
+        "warm" => Ok(FileCache::Warm),
+        "dropped" => Ok(FileCache::Dropped),
+        other => Err(Error::Usage(format!("--files {other} is neither `warm` nor `dropped`"))),
+    };
+    let sampling = Sampling {
+        warmup_calls: arguments.warmup,
+        fixed_iterations: arguments.iterations,
+        precision: arguments.precision / 100.0,
+        min_samples: LEAST_SAMPLES,
+        budget: limit,
+        hard_limit: limit.max(session.router.sampling().hard_limit),
+        repetitions: arguments.repetitions,
+        rests,
+        cold_files: arguments.files.iter().map(file).collect::<Result<_, _>>()?,
+        ..session.router.sampling()
+    };
+    Ok(if arguments.compare.is_empty() { sampling } else { sampling.for_comparison() })
+}
+
+fn time(flag: &str, seconds: f64) -> Result<Duration, Error> {
+    let unfit = || Error::Usage(format!("{flag} {seconds} is no length of time; give seconds, such as 0.5"));
+    let time = Duration::try_from_secs_f64(seconds).map_err(|_out_of_range| unfit())?;
+    if time.is_zero() { Err(unfit()) } else { Ok(time) }
+}
+
+/// The targets to measure, the one that others are compared with first.
+fn choose(targets: &Targets, arguments: &Bench) -> Result<Vec<TargetKey>, Error> {
+    let mut chosen = match &arguments.compare[..] {
+        [] => select(targets, &arguments.device)?,
+        // The second one of the two is what the first is compared with.
+        [first, second] if first == second => {
+            vec![targets.resolve(second)?.target.key, targets.resolve(&format!("{first}+again"))?.target.key]
+        }
+        [first, second] => vec![targets.resolve(second)?.target.key, targets.resolve(first)?.target.key],
+        _ => return Err(two_to_compare()),
+    };
+    if let Some(sessions) = arguments.concurrency {
+        for key in &mut chosen {
+            let (base, mut settings) =
+                SessionSettings::split(key.as_str()).map_err(|error| Error::Usage(error.to_string()))?;
+            settings.concurrency = Some(sessions);
+            *key = settings.apply(targets.get(base.as_str())?.target.clone()).key;
+        }
+    }
+    Ok(chosen)
+}
+
+fn two_to_compare() -> Error {
+    Error::Usage("--compare takes two targets or two campaigns, separated by a comma".to_owned())
+}
+
+/// The campaigns to compare, where both words are numbers.
+fn campaigns(words: &[String]) -> Result<Option<(CampaignId, CampaignId)>, Error> {
+    let number = |word: &String| word.parse::<i64>().ok().map(CampaignId);
+    match words {
+        [] => Ok(None),
+        [first, second] => match (number(first), number(second)) {
+            (Some(first), Some(second)) => Ok(Some((first, second))),
+            (None, None) => Ok(None),
+            _ => Err(two_to_compare()),
+        },
+        _ => Err(two_to_compare()),
+    }
 }
 
 fn jobs(
     session: &Session<'_>,
     arguments: &Bench,
-    workload: Workload,
+    (batches, workloads): (&[u64], &[Workload]),
     chosen: &[TargetKey],
 ) -> Result<Vec<Job>, Error> {
-    let batches: Vec<Option<u64>> = match arguments.batch.as_slice() {
+    let batches: Vec<Option<u64>> = match batches {
         [] => vec![None],
         batches => batches.iter().copied().map(Some).collect(),
     };
-    let mut jobs: Vec<Job> = Vec::new();
+    let mut cases: Vec<Job> = Vec::new();
     for reference in &arguments.models {
         for &batch in &batches {
             let (model, case) = session.case(reference, batch, &arguments.shape)?;
-            if !jobs.iter().any(|job| job.case.id == case.id) {
-                jobs.push(Job { model, case, workload, targets: chosen.to_vec() });
+            if cases.iter().any(|job| job.case.id == case.id) {
+                continue;
+            }
+            for &workload in workloads {
+                let (model, case) = (model.clone(), case.clone());
+                cases.push(Job { model, case, workload, targets: chosen.to_vec() });
             }
         }
     }
-    Ok(jobs)
+    let usual = if arguments.compare.is_empty() { 1 } else { Sampling::SESSIONS_TO_COMPARE };
+    let sessions = arguments.sessions.unwrap_or(usual) as usize;
+    // All of the first sessions before any second one, so that what passes with time falls on all alike.
+    Ok(std::iter::repeat_n(cases, sessions).flatten().collect())
+}
+
+fn workloads(words: &[String]) -> Result<Vec<Workload>, Error> {
+    let mut chosen = Vec::new();
+    for word in words {
+        let meant: &[Workload] = match (word.as_str(), parse_workload(word)) {
+            ("all", _) => &Workload::ALL,
+            (_, Some(workload)) => &[workload],
+            (_, None) => {
+                let names = Workload::ALL.map(|workload| format!("`{workload}`")).join(", ");
+                return Err(Error::Usage(format!("unknown workload `{word}`; there are {names} and `all`")));
+            }
+        };
+        for workload in meant {
+            if !chosen.contains(workload) {
+                chosen.push(*workload);
+            }
+        }
+    }
+    Ok(chosen)
 }
 
 /// The targets that the words of `--device` mean.
@@ -95,7 +214,13 @@ fn select(targets: &Targets, words: &[String]) -> Result<Vec<TargetKey>, Error> 
         let matching: Vec<&Found> = match super::chip_kind(word) {
             Some(kind) => targets.of_kind(kind)?,
             None if word == "auto" => targets.discovery.available().collect(),
-            None => vec![targets.get(word)?],
+            None => {
+                let key = targets.resolve(word)?.target.key;
+                if !chosen.contains(&key) {
+                    chosen.push(key);
+                }
+                continue;
+            }
         };
         for found in matching {
             if !chosen.contains(&found.target.key) {
@@ -106,196 +231,119 @@ fn select(targets: &Targets, words: &[String]) -> Result<Vec<TargetKey>, Error> 
     Ok(chosen)
 }
 
-fn summary(trial: &Trial) -> Option<Summary> {
-    let times: Vec<f64> = trial.outcome.as_ref().ok()?.samples.iter().map(Sample::per_call_ns).collect();
-    summarise(&times)
+/// The comparison that was asked for, on every case.
+fn compare(
+    arguments: &Bench,
+    all: &[Configuration<'_>],
+    measured: &Measured,
+    chosen: &[TargetKey],
+) -> Vec<Compared> {
+    let ([second, first], false) = (chosen, arguments.compare.is_empty()) else { return Vec::new() };
+    let mut compared: Vec<Compared> = all
+        .iter()
+        .filter(|one| one.target == second)
+        .map(|one| Compared {
+            case: one.job.case.label(),
+            workload: one.job.workload,
+            preparation: one.preparation,
+            first: first.to_string(),
+            second: second.to_string(),
+            comparison: compare_targets(
+                &measured.trials,
+                one.job.case.id,
+                (one.job.workload, one.preparation),
+                first,
+                second,
+            ),
+        })
+        .collect();
+    judge_all(&mut compared);
+    compared
 }
 
-fn print(session: &Session<'_>, arguments: &Bench, rows: &[Row<'_>]) {
+fn compare_campaigns(
+    session: &Session<'_>,
+    arguments: &Bench,
+    first: CampaignId,
+    second: CampaignId,
+) -> Result<ExitCode, Error> {
+    let compared = session.router.compare_campaigns(first, second)?;
+    if compared.is_empty() {
+        return Err(Error::Usage(format!(
+            "campaigns {first} and {second} have no case, target and workload in common"
+        )));
+    }
     let output = session.output;
-    let format = if output.json { Format::Json } else { arguments.output };
-    match format {
-        Format::Json => match rows {
-            [only] => output.document(&document(only)),
-            _ => {
-                let results: Vec<Value> = rows.iter().map(document).collect();
-                output.document(&json!({"schema": "siliconroute.bench/1", "results": results}));
-            }
-        },
-        Format::Table => {
-            let mut listed = table(COLUMNS);
-            for row in rows {
-                listed.add_row(cells(row));
-            }
-            output.table(listed);
-        }
+    if output.json || arguments.output == Format::Json {
+        output.document(&json!({"schema": "siliconroute.bench/1", "results": [], "comparisons": compared}));
+    } else {
+        print_verdicts(session, &compared);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(
+    session: &Session<'_>,
+    arguments: &Bench,
+    all: &[Configuration<'_>],
+    measured: &Measured,
+    compared: &[Compared],
+) {
+    let output = session.output;
+    match if output.json { Format::Json } else { arguments.output } {
+        Format::Json => output.document(&document::document(all, measured, compared, arguments.energy)),
+        Format::Csv => listing::print_csv(output, all),
         Format::Md => {
-            let names: Vec<&str> = COLUMNS.iter().map(|name| name.trim_start_matches('#')).collect();
-            output.line(format!("| {} |", names.join(" | ")));
-            output.line(format!("|{}", " --- |".repeat(COLUMNS.len())));
-            for row in rows {
-                output.line(format!("| {} |", cells(row).map(|cell| cell.replace('|', "\\|")).join(" | ")));
-            }
+            listing::print_markdown(output, all);
+            print_verdicts(session, compared);
         }
-        Format::Csv => print_csv(session, rows),
-    }
-}
-
-const COLUMNS: &[&str] =
-    &["model", "target", "#median", "#95 % interval", "#spread", "#samples", "#calls/s", "outputs", "note"];
-
-fn cells(row: &Row<'_>) -> [String; 9] {
-    let dash = || "–".to_owned();
-    let (model, target) = (row.job.case.label(), row.trial.target.to_string());
-    let Some(summary) = &row.summary else {
-        let note =
-            row.trial.outcome.as_ref().err().map_or_else(|| "no samples".to_owned(), ToString::to_string);
-        return [model, target, dash(), dash(), dash(), dash(), dash(), dash(), note];
-    };
-    let ms = |ns: f64| milliseconds(ns / 1e6);
-    [
-        model,
-        target,
-        ms(summary.median_ns),
-        summary.interval.map_or_else(dash, |i| format!("{} – {}", ms(i.low), ms(i.high))),
-        summary.robust_spread.map_or_else(dash, |spread| format!("{:.0} %", spread * 100.0)),
-        summary.samples.to_string(),
-        format!("{:.1}", 1e9 / summary.median_ns),
-        outputs(row.trial),
-        note(row.trial, summary),
-    ]
-}
-
-fn outputs(trial: &Trial) -> String {
-    match trial.outcome.as_ref().map(|measurement| &measurement.outputs) {
-        Ok(OutputCheck::Reference) => "reference".to_owned(),
-        Ok(OutputCheck::Compared { difference, .. }) => {
-            let class = difference.class().map_or_else(|| "fails all".to_owned(), |class| class.to_string());
-            format!("{class} ({:.0e})", difference.max_relative_error)
-        }
-        Ok(OutputCheck::Faulty { fault, .. }) => format!("wrong: {fault}"),
-        Ok(OutputCheck::NotCompared { .. }) | Err(_) => "not compared".to_owned(),
-    }
-}
-
-fn note(trial: &Trial, summary: &Summary) -> String {
-    let mut notes = Vec::new();
-    if summary.unstable {
-        notes.push("unstable".to_owned());
-    }
-    if let Ok(measurement) = &trial.outcome
-        && let Reading::Available(placement) = &measurement.placement
-        && !placement.fallback.is_empty()
-    {
-        notes.push(placement.to_string());
-    }
-    notes.join(", ")
-}
-
-fn document(row: &Row<'_>) -> Value {
-    let warmup = row.trial.outcome.as_ref().ok().map(|measurement| measurement.warmup_calls);
-    let (case, facts) = (&row.job.case, &row.job.case.facts);
-    let mut document = json!({
-        "schema": "siliconroute.bench/1",
-        "benchmark_info": {
-            "model_id": case.model, "model": case.model_name, "case_id": case.id, "bindings": case.bindings,
-            "target": row.trial.target, "provider": row.trial.target.as_str().rsplit('/').next(),
-            "iterations": row.summary.as_ref().map(|summary| summary.samples), "warmup": warmup,
-            "batch_size": facts.batch, "workload": row.trial.workload,
-            "timestamp": row.trial.started_unix_ms, "seed": row.trial.input_seed,
-        },
-        "model_info": {
-            "input_names": facts.inputs.iter().map(|input| &input.name).collect::<Vec<_>>(),
-            "input_shapes": facts.inputs.iter().map(|input| &input.shape).collect::<Vec<_>>(),
-            "input_types": facts.inputs.iter().map(|input| input.element).collect::<Vec<_>>(),
-            "parameters": facts.parameters, "flops": facts.flops,
-        },
-        "conditions": serde_json::from_str::<Value>(&row.trial.conditions).unwrap_or(Value::Null),
-    });
-    match &row.trial.outcome {
-        Err(failure) => document["failure"] = json!(failure),
-        Ok(measurement) => {
-            let ms = |value: f64| value / 1e6;
-            if let Some(s) = &row.summary {
-                document["latency_ms"] = json!({
-                    "mean": ms(s.mean_ns), "p50": ms(s.median_ns), "p90": s.p90_ns.map(ms), "p95": s.p95_ns.map(ms),
-                    "p99": s.p99_ns.map(ms), "min": ms(s.min_ns), "max": ms(s.max_ns),
-                    "std": s.standard_deviation_ns.map(ms), "robust_spread": s.robust_spread,
-                    "unstable": s.unstable,
-                    "ci95_low": s.interval.map(|i| ms(i.low)), "ci95_high": s.interval.map(|i| ms(i.high)),
-                });
-                let per_second = facts.batch as f64 * 1e9 / s.median_ns;
-                document["throughput"] = json!({"samples_per_sec": per_second});
-            }
-            let samples = measurement.samples.iter();
-            document["raw_samples_ms"] = samples.map(|sample| ms(sample.per_call_ns())).collect();
-            document["calls_per_sample"] = json!(measurement.samples.first().map(|sample| sample.calls));
-            document["session_create_ms"] = json!(ms(measurement.session_create_ns as f64));
-            document["first_run_ms"] = json!(ms(measurement.first_run_ns as f64));
-            document["placement"] = match &measurement.placement {
-                Reading::Available(placement) => json!({
-                    "nodes": placement.nodes(), "on_target": placement.on_target, "fallback": placement.fallback,
-                }),
-                Reading::Unavailable(reason) => json!({"unavailable": reason}),
-            };
-            document["outputs"] = match &measurement.outputs {
-                OutputCheck::Compared { difference, reference } => json!({
-                    "check": "compared", "max_rel_err": difference.max_relative_error, "class": difference.class(), "reference": reference,
-                }),
-                other => json!(other),
-            };
-            document["memory"] = json!({"peak_resident_bytes": measurement.peak_resident_bytes});
-            document["busy_cores"] = json!(measurement.busy_cores);
+        Format::Table => {
+            listing::print_table(output, all);
+            print_verdicts(session, compared);
+            output.line(format!("campaign {}", measured.campaign));
         }
     }
-    document
-}
-
-const CSV_COLUMNS: &str = "model,bindings,target,median_ms,ci95_low_ms,ci95_high_ms,p95_ms,min_ms,max_ms,\
-    samples,spread_pct,calls_per_s,outputs,accuracy_class,max_rel_err,note,failure";
-
-fn print_csv(session: &Session<'_>, rows: &[Row<'_>]) {
-    let output = session.output;
-    output.line(CSV_COLUMNS);
-    for row in rows {
-        let quote = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
-        let number = |value: Option<f64>| value.map_or_else(String::new, |ns| format!("{:.6}", ns / 1e6));
-        let summary = row.summary.as_ref();
-        let failure = row.trial.outcome.as_ref().err().map(ToString::to_string).unwrap_or_default();
-        let (outputs, class, max_rel_err) = outputs_in_fields(row.trial);
-        let fields = [
-            quote(&row.job.case.model_name),
-            quote(&row.job.case.bindings.to_string()),
-            quote(row.trial.target.as_str()),
-            number(summary.map(|s| s.median_ns)),
-            number(summary.and_then(|s| s.interval).map(|i| i.low)),
-            number(summary.and_then(|s| s.interval).map(|i| i.high)),
-            number(summary.and_then(|s| s.p95_ns)),
-            number(summary.map(|s| s.min_ns)),
-            number(summary.map(|s| s.max_ns)),
-            summary.map_or_else(String::new, |s| s.samples.to_string()),
-            summary.and_then(|s| s.robust_spread).map_or_else(String::new, |s| format!("{:.2}", s * 100.0)),
-            summary.map_or_else(String::new, |s| format!("{:.3}", 1e9 / s.median_ns)),
-            outputs.to_owned(),
-            class,
-            max_rel_err,
-            quote(&summary.map_or_else(String::new, |s| note(row.trial, s))),
-            quote(&failure),
-        ];
-        output.line(fields.join(","));
+    if arguments.energy && !output.json {
+        output.note(format!("energy is not available: {NO_ENERGY}"));
     }
 }
 
-/// How the outputs were checked, the class that they satisfy, and their error; empty where there is none.
-fn outputs_in_fields(trial: &Trial) -> (&'static str, String, String) {
-    let none = String::new;
-    match trial.outcome.as_ref().map(|measurement| &measurement.outputs) {
-        Ok(OutputCheck::Reference) => ("reference", none(), none()),
-        Ok(OutputCheck::Compared { difference, .. }) => {
-            let class = difference.class().map_or_else(|| "none".to_owned(), |class| class.to_string());
-            ("compared", class, format!("{:e}", difference.max_relative_error))
-        }
-        Ok(OutputCheck::Faulty { .. }) => ("faulty", "none".to_owned(), none()),
-        Ok(OutputCheck::NotCompared { .. }) | Err(_) => ("not_compared", none(), none()),
+fn print_verdicts(session: &Session<'_>, compared: &[Compared]) {
+    for pair in compared {
+        let what = format!("{} {}", pair.case, pair.workload);
+        let sentence = match &pair.comparison {
+            Some(comparison) => listing::sentence(&pair.first, &pair.second, comparison),
+            None => format!("{} and {} cannot be compared: one has no measurement", pair.first, pair.second),
+        };
+        session.output.line(format!("{what}: {sentence}"));
+    }
+}
+
+fn print_plan(session: &Session<'_>, plan: &Plan, budget: Option<Duration>) {
+    let expected_s = plan.expected().as_secs_f64();
+    if session.output.json {
+        session.output.document(&json!({
+            "schema": "siliconroute.plan/1", "jobs": plan.jobs, "expected_s": expected_s,
+            "budget_s": budget.map(|budget| budget.as_secs_f64()),
+        }));
+        return;
+    }
+    let mut listed = table(&["case", "workload", "#targets", "#seconds", "reckoned from"]);
+    for job in &plan.jobs {
+        let source = if job.known { "measurements and fits" } else { "the model's work" };
+        listed.add_row([
+            job.case.clone(),
+            job.workload.to_string(),
+            job.targets.len().to_string(),
+            format!("{:.1}", job.expected_s),
+            source.to_owned(),
+        ]);
+    }
+    session.output.table(listed);
+    session.output.line(format!("about {expected_s:.0} s in all"));
+    if let Some(budget) = budget.map(|budget| budget.as_secs_f64()).filter(|budget| *budget < expected_s) {
+        session.output.line(format!(
+            "that is more than the budget of {budget} s, so warm-ups and samples are cut to fit it"
+        ));
     }
 }

@@ -77,18 +77,98 @@ fn results_have_the_form_that_was_asked_for() {
     let columns = lines.next().unwrap();
     assert_eq!(
         columns,
-        "model,bindings,target,median_ms,ci95_low_ms,ci95_high_ms,p95_ms,min_ms,max_ms,samples,spread_pct,\
-         calls_per_s,outputs,accuracy_class,max_rel_err,note,failure"
+        "model,bindings,target,workload,preparation,median_ms,ci_low_ms,ci_high_ms,p95_ms,min_ms,max_ms,samples,\
+         sessions,session_spread_pct,spread_pct,items_per_s,ratio_to_first,ratio_low,ratio_high,outputs,\
+         accuracy_class,max_rel_err,note,failure"
     );
-    assert!(lines.clone().all(|line| line.split(',').nth(12) == Some("reference")), "{csv}");
+    assert!(lines.clone().all(|line| line.split(',').nth(19) == Some("reference")), "{csv}");
     assert_eq!(lines.clone().count(), 2);
     assert!(lines.all(|line| line.split(',').count() == columns.split(',').count()), "{csv}");
     let json: serde_json::Value = serde_json::from_str(&form("json")).unwrap();
     assert_eq!(json["results"].as_array().unwrap().len(), 2);
     let md = form("md");
     assert_eq!(md.lines().count(), 4);
-    assert!(md.lines().all(|line| line.matches('|').count() == 10), "{md}");
+    assert!(md.lines().all(|line| line.matches('|').count() == 13), "{md}");
     assert!(form("table").contains("[batch=2]"));
+}
+
+#[test]
+fn a_target_is_compared_with_itself_and_with_another_setting() {
+    let sandbox = Sandbox::new();
+    let bench = ["bench", "-m", MODEL, "--time", "0.05", "--sessions", "2", "--compare"];
+    let compared = |pair: &str| {
+        let mut arguments = bench.to_vec();
+        arguments.push(pair);
+        let document = sandbox.document("siliconroute.bench/1", &arguments);
+        assert_eq!(document["configurations"].as_array().unwrap().len(), 2, "{document}");
+        document["comparisons"][0].clone()
+    };
+    let same = compared("cpu/rten,cpu/rten");
+    assert_eq!((&same["first"], &same["second"]), (&"cpu/rten+again".into(), &"cpu/rten".into()));
+    assert_eq!((&same["comparison"]["sessions"], &same["comparison"]["rounds"]), (&2.into(), &12.into()));
+    let other = compared("cpu/rten+threads=1,cpu/rten");
+    assert_eq!(other["first"], "cpu/rten+threads=1");
+    assert!(other["comparison"]["ratio"].as_f64().unwrap() > 0.0);
+    // The two campaigns can be compared as well, on the one target that both measured.
+    let ran = sandbox.succeed(&["bench", "--compare", "1,2"]);
+    assert!(ran.out.contains("cpu/rten in campaign 1"), "{}", ran.out);
+    sandbox.refuse(2, &["no campaign 9"], &["bench", "--compare", "1,9"]);
+    sandbox.refuse(2, &["two targets or two campaigns"], &["bench", "-m", MODEL, "--compare", "cpu/rten"]);
+    sandbox.refuse(2, &["+spin", "+threads=N"], &["bench", "-m", MODEL, "-d", "cpu/rten+spin"]);
+    sandbox.refuse(2, &["--model"], &["bench", "--compare", "cpu/rten,cpu/rten"]);
+}
+
+#[test]
+fn the_three_workloads_are_measured_together() {
+    let sandbox = Sandbox::new();
+    let arguments = [
+        "bench",
+        "-m",
+        MODEL,
+        "--workload",
+        "all",
+        "--rests",
+        "0.1,0.2",
+        "--time",
+        "0.05",
+        "--files",
+        "warm",
+    ];
+    let document = sandbox.document("siliconroute.bench/1", &arguments);
+    let all = document["configurations"].as_array().unwrap();
+    let seen: Vec<_> = all.iter().map(|one| (one["workload"].clone(), one["samples"].as_u64())).collect();
+    assert_eq!(seen.len(), 4, "{document}");
+    assert!(seen[1..].iter().all(|(_, samples)| *samples == Some(3)), "{seen:?}");
+    let cold = &all[3]["cold_start"];
+    for part in ["process_ms", "library_ms", "session_ms", "first_run_ms", "first_output_ms"] {
+        assert!(cold[part].as_f64().is_some(), "{cold}");
+    }
+    let rested = &document["results"][1];
+    assert!(rested["before_samples"][0]["resting"]["gap_ns"].as_u64().unwrap() >= 100_000_000, "{rested}");
+}
+
+#[test]
+fn a_plan_is_shown_and_a_budget_kept() {
+    let sandbox = Sandbox::new();
+    let plan = sandbox.document("siliconroute.plan/1", &["bench", "-m", MODEL, "--batch", "1-4*2", "--plan"]);
+    assert_eq!(plan["jobs"].as_array().unwrap().len(), 3);
+    assert!(plan["expected_s"].as_f64().unwrap() > 0.0);
+    let text = sandbox.succeed(&["bench", "-m", MODEL, "--plan", "--budget", "0.1"]).out;
+    assert!(text.contains("more than the budget"), "{text}");
+    sandbox.refuse(2, &["--budget"], &["bench", "-m", MODEL, "--budget", "0"]);
+    sandbox.refuse(2, &["--precision"], &["bench", "-m", MODEL, "--precision", "0"]);
+}
+
+#[test]
+fn throughput_counts_all_sessions() {
+    let sandbox = Sandbox::new();
+    let arguments = ["bench", "-m", MODEL, "--concurrency", "2", "--time", "0.2"];
+    let document = sandbox.document("siliconroute.bench/1", &arguments);
+    assert_eq!(document["benchmark_info"]["target"], "cpu/rten+concurrency=2");
+    let csv =
+        sandbox.succeed(&["bench", "-m", MODEL, "--concurrency", "2", "--time", "0.2", "-o", "csv"]).out;
+    let rate: f64 = csv.lines().nth(1).unwrap().split(',').nth(15).unwrap().parse().unwrap();
+    assert!(rate > 0.0, "{csv}");
 }
 
 #[test]

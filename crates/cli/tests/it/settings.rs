@@ -157,7 +157,7 @@ fn refuses_wrong_flags() {
     check(&["bench", "-m", MODEL, "--frob"], &["unexpected argument '--frob'"]);
     check(&["bench", "-m", MODEL, "--output", "xml"], &["'xml'", "table, json, csv, md"]);
     check(&["bench", "-m", MODEL, "--iterations", "0"], &["'0'", "--iterations"]);
-    check(&["bench", "-m", MODEL, "--batch", "two"], &["'two'", "--batch"]);
+    check(&["bench", "-m", MODEL, "--batch", "two"], &["`two`", "--batch"]);
     check(&["bench", "-m", MODEL, "--batch", "0"], &["batch 0", "the least batch is 1"]);
     check(&["bench", "-m", MODEL, "--batch", "1,0"], &["batch 0"]);
     check(&["bench", "-m", MODEL, "--time", "nan"], &["--time NaN", "give seconds"]);

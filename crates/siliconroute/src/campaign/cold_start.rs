@@ -12,7 +12,7 @@ use siliconroute_engine::worker::client::WorkerClient;
 use siliconroute_engine::worker::process::Launcher;
 use siliconroute_engine::worker::wire::EngineSpec;
 
-use super::subject::{Progress, Subject, check_placement, compile_cache, grown, remote_model};
+use super::subject::{Progress, Subject, check_placement, compile_cache, grown, remote_model, stopping};
 use super::{CaseToMeasure, SessionOutputs, Setting, Shuffle, Workers, finish};
 use crate::discovery::Found;
 use crate::machine::brief;
@@ -59,12 +59,12 @@ fn measure_starts(
                 surroundings.notice(format!("{} is left out: {reason}", found.target.key));
             }
             Err(Unstarted::Model(failure)) => {
-                subjects.push(Subject::of_cold_starts(found, started_unix_ms, Err(failure)));
+                subjects.push(Subject::of_processes(found, started_unix_ms, Err(failure)));
             }
             Ok(mut progress) => {
                 progress.samples.clear();
                 progress.warmup_calls = 0;
-                subjects.push(Subject::of_cold_starts(found, started_unix_ms, Ok(progress)));
+                subjects.push(Subject::of_processes(found, started_unix_ms, Ok(progress)));
             }
         }
     }
@@ -169,6 +169,8 @@ fn start(
             peak_resident_bytes: usage.peak_resident_bytes,
             device_bytes: usage.device_bytes,
             sampled_ns: total_ns,
+            stopping: stopping(setting.sampling),
+            wanted: 0,
         })
     };
     run().map_err(Unstarted::Model)

@@ -4,8 +4,9 @@
 
 use std::time::Duration;
 
+use siliconroute_core::statistics::{self, StoppingRule};
 use siliconroute_core::trial::{Failure, FailureKind, Measurement, OutputCheck, Placement, Sample};
-use siliconroute_core::{ChipKind, Reading, statistics};
+use siliconroute_core::{ChipKind, Reading};
 use siliconroute_engine::timing::calls_per_sample;
 use siliconroute_engine::worker::client::{RemoteModel, WorkerSession};
 use siliconroute_engine::worker::wire::EngineSpec;
@@ -39,6 +40,19 @@ pub(super) struct Progress {
     pub(super) session_bytes: Reading<u64>,
     pub(super) device_bytes: Reading<u64>,
     pub(super) sampled_ns: u64,
+    /// Decides when the median is known to the precision.
+    pub(super) stopping: statistics::Sampling,
+    /// Samples that the precision asks for beyond those taken.
+    pub(super) wanted: u32,
+}
+
+/// When sampling may stop under `sampling`.
+pub(super) fn stopping(sampling: &Sampling) -> statistics::Sampling {
+    statistics::Sampling::new(StoppingRule {
+        precision: sampling.precision,
+        least: sampling.min_samples as usize,
+        ..StoppingRule::default()
+    })
 }
 
 impl<'a> Subject<'a> {
@@ -65,8 +79,8 @@ impl<'a> Subject<'a> {
         Some(Self { found, started_unix_ms, state, cpu_ns: None, cpu_before_ns })
     }
 
-    /// A target whose samples are starts of processes of their own.
-    pub(super) fn of_cold_starts(
+    /// A target whose samples come from processes of their own.
+    pub(super) fn of_processes(
         found: &'a Found,
         started_unix_ms: i64,
         state: Result<Progress, Failure>,
@@ -170,17 +184,9 @@ impl Progress {
             peak_resident_bytes: usage.peak_resident_bytes,
             device_bytes: usage.device_bytes,
             sampled_ns: 0,
+            stopping: stopping(sampling),
+            wanted: 1,
         })
-    }
-
-    pub(super) fn is_precise(&self, precision: f64) -> bool {
-        let times: Vec<f64> = self.samples.iter().map(Sample::per_call_ns).collect();
-        let (Some(median), Some(interval)) =
-            (statistics::median(&times), statistics::median_interval(&times, 0.95))
-        else {
-            return false;
-        };
-        interval.relative_half_width(median) <= precision
     }
 
     pub(super) fn into_measurement(self, outputs: OutputCheck) -> Measurement {

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use siliconroute_core::trial::{Failure, Preparation, Trial};
+use siliconroute_core::trial::{Failure, Preparation, Sample, Trial};
 use siliconroute_core::{Reading, Workload, statistics};
 use siliconroute_engine::worker::client::WorkerSession;
 
@@ -35,14 +35,19 @@ pub(super) fn measure(
     let time_is_up = || setting.until.is_some_and(|until| surroundings.elapsed() >= until);
     let mut round = 0;
     while subjects.iter().any(|subject| wants_more(subject, sampling, round)) {
+        let alone = subjects.len() == 1;
         for index in order.shuffled(subjects.len()) {
             let subject = &mut subjects[index];
             // A budget that is too small still leaves every target with one block.
             let may_go_on = !surroundings.is_cancelled() && (!time_is_up() || round == 0);
             if may_go_on && wants_more(subject, sampling, round) {
-                surroundings.rest(sampling.cool_down);
+                if !alone {
+                    surroundings.rest(sampling.cool_down);
+                }
                 subject.with_session(workers, setting, |progress, session| {
-                    progress.sample_block(session, sampling, round)
+                    // What others evicted is refilled before the first sample.
+                    let rewarm = if alone && round > 0 { None } else { Some(REWARM) };
+                    progress.sample_block(session, sampling, round, rewarm)
                 });
             }
         }
@@ -70,7 +75,7 @@ fn wants_more(subject: &Subject<'_>, sampling: &Sampling, round: u32) -> bool {
     if round < sampling.rounds || taken < sampling.min_samples as usize {
         return true;
     }
-    spent < sampling.budget && !progress.is_precise(sampling.precision)
+    spent < sampling.budget && progress.wanted > 0
 }
 
 impl Progress {
@@ -80,15 +85,12 @@ impl Progress {
         session: &mut WorkerSession<'_>,
         sampling: &Sampling,
         round: u32,
+        rewarm: Option<(u64, Duration)>,
     ) -> Result<(), Failure> {
-        let (calls, time) = REWARM;
-        self.warmup_calls += session.warm_up(calls, time)?.calls;
-        let wanted = sampling.fixed_iterations.unwrap_or(sampling.min_samples);
-        let block = wanted.div_ceil(sampling.rounds.max(1)).max(1);
-        let count = match sampling.fixed_iterations {
-            Some(iterations) => block.min(iterations - self.samples.len() as u32),
-            None => block,
-        };
+        if let Some((calls, time)) = rewarm {
+            self.warmup_calls += session.warm_up(calls, time)?.calls;
+        }
+        let count = self.block(sampling);
         let left = sampling.hard_limit.saturating_sub(Duration::from_nanos(self.sampled_ns));
         let sampled = session.sample(round, self.calls_per_sample, count, left)?;
         self.sampled_ns += sampled.samples.iter().map(|sample| sample.total_ns).sum::<u64>();
@@ -100,6 +102,36 @@ impl Progress {
             self.busy_cores = sampled.busy_cores;
         }
         self.peak_resident_bytes = sampled.peak_resident_bytes;
+        self.wanted = self.still_wanted(sampling);
         Ok(())
+    }
+
+    /// The samples of the next block: an even part of the least number, and once that is there a block that grows
+    /// with what was taken, so that turns cost little of a long trial.
+    fn block(&self, sampling: &Sampling) -> u32 {
+        let taken = self.samples.len() as u32;
+        let rounds = sampling.rounds.max(1);
+        if let Some(iterations) = sampling.fixed_iterations {
+            return iterations.div_ceil(rounds).max(1).min(iterations - taken);
+        }
+        let block = sampling.min_samples.div_ceil(rounds).max(1);
+        let next = block.max(taken / 4);
+        match self.wanted {
+            _ if taken < sampling.min_samples => block,
+            wanted if wanted <= 2 * next => wanted.max(1),
+            _ => next,
+        }
+    }
+
+    /// How many samples the precision asks for beyond those that there are.
+    fn still_wanted(&mut self, sampling: &Sampling) -> u32 {
+        if sampling.precision <= 0.0 {
+            return 0;
+        }
+        let times: Vec<f64> = self.samples.iter().map(Sample::per_call_ns).collect();
+        match self.stopping.next(&times) {
+            statistics::Step::Take(more) => u32::try_from(more).unwrap_or(u32::MAX),
+            statistics::Step::Stop(_) => 0,
+        }
     }
 }

@@ -54,7 +54,7 @@ impl<'l> Workers<'l> {
     }
 
     /// Ends all workers.
-    pub(super) fn drop_all(&mut self) {
+    pub fn drop_all(&mut self) {
         self.open.clear();
     }
 }

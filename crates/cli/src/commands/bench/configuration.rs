@@ -1,0 +1,201 @@
+//! What was measured, by configuration: one case on one target, prepared in one way, over all its sessions.
+//!
+//! Invariant: configurations stand in the order of the jobs, and within a case in that of its targets.
+
+use siliconroute::campaign::concurrent_rate;
+use siliconroute::compare::{compare_targets, times_ns};
+use siliconroute::measure::{Job, Measured};
+use siliconroute_core::statistics::{Comparison, SessionEstimate, Summary, join_sessions, summarise};
+use siliconroute_core::target::SessionSettings;
+use siliconroute_core::trial::{Before, ColdStart, Preparation, Trial};
+use siliconroute_core::{Reading, TargetKey, statistics};
+
+use crate::output::milliseconds;
+
+/// A configuration with its trials, one for each session.
+pub(super) struct Configuration<'a> {
+    pub(super) job: &'a Job,
+    pub(super) target: &'a TargetKey,
+    pub(super) preparation: Preparation,
+    pub(super) trials: Vec<&'a Trial>,
+    /// Statistics of each trial that has samples.
+    pub(super) summaries: Vec<Summary>,
+    /// The sessions together; `None` without samples.
+    pub(super) estimate: Option<SessionEstimate>,
+    /// Compared with the first target of the same case, prepared in the same way.
+    pub(super) against_first: Option<Comparison>,
+}
+
+/// Sorts what was measured into configurations.
+pub(super) fn configurations<'a>(jobs: &'a [Job], measured: &'a Measured) -> Vec<Configuration<'a>> {
+    let mut all: Vec<Configuration<'a>> = Vec::new();
+    for job in jobs {
+        let same_job = |other: &Configuration<'_>| {
+            other.job.case.id == job.case.id && other.job.workload == job.workload
+        };
+        if all.iter().any(same_job) {
+            continue;
+        }
+        let own: Vec<&Trial> =
+            measured.of_case(job.case.id).filter(|trial| trial.workload == job.workload).collect();
+        let mut preparations: Vec<Preparation> = own.iter().map(|trial| trial.preparation).collect();
+        preparations.sort_unstable();
+        preparations.dedup();
+        for preparation in preparations {
+            for target in &job.targets {
+                let trials: Vec<&Trial> = own
+                    .iter()
+                    .copied()
+                    .filter(|trial| trial.target == *target && trial.preparation == preparation)
+                    .collect();
+                if trials.is_empty() {
+                    continue;
+                }
+                let summaries: Vec<Summary> =
+                    trials.iter().filter_map(|trial| summarise(&times_ns(trial))).collect();
+                let medians: Vec<f64> = summaries.iter().map(|summary| summary.median_ns).collect();
+                let against_first = job.targets.first().filter(|first| *first != target).and_then(|first| {
+                    let how = (job.workload, preparation);
+                    compare_targets(&measured.trials, job.case.id, how, target, first)
+                });
+                all.push(Configuration {
+                    job,
+                    target,
+                    preparation,
+                    estimate: join_sessions(&medians),
+                    summaries,
+                    trials,
+                    against_first,
+                });
+            }
+        }
+    }
+    all
+}
+
+impl Configuration<'_> {
+    /// The median time of a call, over all sessions.
+    pub(super) fn median_ns(&self) -> Option<f64> {
+        Some(self.estimate?.median)
+    }
+
+    /// The interval: between sessions where there are several, within the only one otherwise.
+    pub(super) fn interval(&self) -> Option<statistics::Interval> {
+        match &self.summaries[..] {
+            [only] => only.interval,
+            _ => self.estimate?.interval,
+        }
+    }
+
+    /// The 95 % quantile, the largest of all sessions; `None` where a session has too few samples for one.
+    pub(super) fn p95_ns(&self) -> Option<f64> {
+        self.summaries
+            .iter()
+            .map(|summary| summary.p95_ns)
+            .try_fold(0.0_f64, |most, p95| Some(most.max(p95?)))
+            .filter(|p95| *p95 > 0.0)
+    }
+
+    pub(super) fn samples(&self) -> usize {
+        self.summaries.iter().map(|summary| summary.samples).sum()
+    }
+
+    /// Items of the batch per second: one call after the other, or all concurrent sessions together.
+    pub(super) fn items_per_second(&self) -> Option<f64> {
+        let batch = self.job.case.facts.batch as f64;
+        let concurrent =
+            SessionSettings::split(self.target.as_str()).is_ok_and(|(_, it)| it.concurrency.is_some());
+        if !concurrent {
+            return Some(batch * 1e9 / self.median_ns()?);
+        }
+        let rates: Vec<f64> = self
+            .trials
+            .iter()
+            .filter_map(|trial| concurrent_rate(&trial.outcome.as_ref().ok()?.samples))
+            .collect();
+        Some(batch * statistics::median(&rates)?)
+    }
+
+    /// The largest spread of any session.
+    pub(super) fn robust_spread(&self) -> Option<f64> {
+        self.summaries.iter().filter_map(|summary| summary.robust_spread).reduce(f64::max)
+    }
+
+    /// The parts of its cold starts: the median of each, by name, in nanoseconds.
+    pub(super) fn cold_parts(&self) -> Vec<(&'static str, f64)> {
+        let parts: Vec<ColdStart> = self
+            .trials
+            .iter()
+            .flat_map(|trial| trial.outcome.iter().flat_map(|measured| &measured.samples))
+            .filter_map(|sample| if let Before::Absent(parts) = sample.before { Some(parts) } else { None })
+            .collect();
+        let median = |part: fn(&ColdStart) -> u64| {
+            statistics::median(&parts.iter().map(|parts| part(parts) as f64).collect::<Vec<_>>())
+        };
+        [
+            ("process", median(|parts| parts.process_ns)),
+            ("library", median(|parts| parts.library_ns)),
+            ("session", median(|parts| parts.session_ns)),
+            ("first run", median(|parts| parts.first_run_ns)),
+            ("first output", median(|parts| parts.first_output_ns)),
+        ]
+        .into_iter()
+        .filter_map(|(name, ns)| Some((name, ns?)))
+        .collect()
+    }
+
+    /// What a reader should know of it besides numbers, in short phrases.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.preparation != Preparation::Running {
+            notes.push(self.preparation.to_string());
+        }
+        if self.summaries.iter().any(|summary| summary.unstable) {
+            notes.push("unstable".to_owned());
+        }
+        if self.summaries.iter().any(|summary| summary.drift.is_some_and(|drift| drift.drifting)) {
+            notes.push("drifting".to_owned());
+        }
+        let steps: usize = self.summaries.iter().map(|summary| summary.changes.len()).sum();
+        if steps > 0 {
+            notes.push(format!("{steps} steps in its level"));
+        }
+        if let Some(suspect) = self.trials.iter().find_map(|trial| trial.suspect.as_ref()) {
+            notes.push(format!("suspect: {suspect}"));
+        }
+        let measured = self.trials.iter().filter_map(|trial| trial.outcome.as_ref().ok());
+        if let Some(placement) = measured
+            .filter_map(|measured| measured.placement.available())
+            .find(|placement| !placement.fallback.is_empty())
+        {
+            notes.push(placement.to_string());
+        }
+        let parts = self.cold_parts().into_iter();
+        let parts: Vec<String> =
+            parts.map(|(name, ns)| format!("{name} {}", milliseconds(ns / 1e6))).collect();
+        if !parts.is_empty() {
+            notes.push(parts.join(", "));
+        }
+        notes
+    }
+
+    /// The first failure, where no session has samples.
+    pub(super) fn failure(&self) -> Option<String> {
+        if self.estimate.is_some() {
+            return None;
+        }
+        self.trials.iter().find_map(|trial| Some(trial.outcome.as_ref().err()?.to_string()))
+    }
+
+    /// The most memory that any session's process held.
+    pub(super) fn peak_resident_bytes(&self) -> Reading<u64> {
+        let mut most = Reading::unavailable("no session was measured");
+        for measured in self.trials.iter().filter_map(|trial| trial.outcome.as_ref().ok()) {
+            match (&most, &measured.peak_resident_bytes) {
+                (Reading::Available(known), Reading::Available(bytes)) if known >= bytes => {}
+                (_, reading) => most = reading.clone(),
+            }
+        }
+        most
+    }
+}

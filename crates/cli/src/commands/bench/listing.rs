@@ -1,0 +1,179 @@
+//! The measurements as tables: for people, for Markdown and as CSV.
+//!
+//! Invariant: one row for each configuration; what is not known shows as a dash, in CSV as an empty field.
+
+use siliconroute_core::statistics::{Comparison, Verdict};
+use siliconroute_core::trial::{OutputCheck, Preparation, Trial};
+
+use super::configuration::Configuration;
+use crate::output::{Listing, Output, milliseconds, table};
+
+const COLUMNS: &[&str] = &[
+    "model",
+    "target",
+    "#median",
+    "#interval",
+    "#p95",
+    "#per second",
+    "#time to first",
+    "#spread",
+    "#samples",
+    "#sessions",
+    "outputs",
+    "note",
+];
+
+pub(super) fn print_table(output: &Output, all: &[Configuration<'_>]) {
+    let mut listed: Listing = table(COLUMNS);
+    for one in all {
+        listed.add_row(cells(one));
+    }
+    output.table(listed);
+}
+
+pub(super) fn print_markdown(output: &Output, all: &[Configuration<'_>]) {
+    let names: Vec<&str> = COLUMNS.iter().map(|name| name.trim_start_matches('#')).collect();
+    output.line(format!("| {} |", names.join(" | ")));
+    let rules: Vec<&str> =
+        COLUMNS.iter().map(|name| if name.starts_with('#') { "---:" } else { "---" }).collect();
+    output.line(format!("| {} |", rules.join(" | ")));
+    for one in all {
+        output.line(format!("| {} |", cells(one).map(|cell| cell.replace('|', "\\|")).join(" | ")));
+    }
+}
+
+fn cells(one: &Configuration<'_>) -> [String; 12] {
+    let dash = || "–".to_owned();
+    let ms = |ns: f64| milliseconds(ns / 1e6);
+    let notes = one.failure().unwrap_or_else(|| one.notes().join("; "));
+    let sessions = match one.estimate.and_then(|estimate| estimate.spread) {
+        Some(spread) => format!("{} ± {:.1} %", one.summaries.len(), spread * 100.0),
+        None => one.summaries.len().to_string(),
+    };
+    [
+        one.job.case.label(),
+        one.target.to_string(),
+        one.median_ns().map_or_else(dash, ms),
+        one.interval().map_or_else(dash, |it| format!("{} – {}", ms(it.low), ms(it.high))),
+        one.p95_ns().map_or_else(dash, ms),
+        one.items_per_second().map_or_else(dash, |rate| format!("{rate:.1}")),
+        one.against_first.as_ref().map_or_else(dash, relative),
+        one.robust_spread().map_or_else(dash, |spread| format!("{:.0} %", spread * 100.0)),
+        one.samples().to_string(),
+        sessions,
+        one.trials.last().map_or_else(dash, |trial| outputs(trial)),
+        notes,
+    ]
+}
+
+/// The time over that of the first target, with its interval.
+fn relative(comparison: &Comparison) -> String {
+    match comparison.interval {
+        Some(interval) => {
+            format!("× {:.3} [{:.3} – {:.3}]", comparison.ratio, interval.low, interval.high)
+        }
+        None => format!("× {:.3}", comparison.ratio),
+    }
+}
+
+/// A verdict in one sentence.
+pub(super) fn sentence(first: &str, second: &str, comparison: &Comparison) -> String {
+    let Comparison { sessions, rounds, .. } = comparison;
+    let basis = match (sessions, rounds) {
+        (1, _) => "1 session, so what another would say is unknown".to_owned(),
+        (sessions, 0) => format!("{sessions} sessions each, measured apart"),
+        (sessions, rounds) => format!("{sessions} sessions, {rounds} rounds side by side"),
+    };
+    match comparison.verdict {
+        Verdict::Faster { percent, interval } => format!(
+            "{first} is faster than {second} by {percent:.1} % [{:.1} – {:.1} %] ({basis})",
+            interval.low, interval.high
+        ),
+        Verdict::Slower { percent, interval } => format!(
+            "{first} is slower than {second} by {percent:.1} % [{:.1} – {:.1} %] ({basis})",
+            interval.low, interval.high
+        ),
+        Verdict::NotSeparable => {
+            let ratio = relative(comparison);
+            format!("{first} and {second} are not separable: {ratio} ({basis})")
+        }
+    }
+}
+
+fn outputs(trial: &Trial) -> String {
+    match trial.outcome.as_ref().map(|measurement| &measurement.outputs) {
+        Ok(OutputCheck::Reference) => "reference".to_owned(),
+        Ok(OutputCheck::Compared { difference, .. }) => {
+            let class = difference.class().map_or_else(|| "fails all".to_owned(), |class| class.to_string());
+            format!("{class} ({:.0e})", difference.max_relative_error)
+        }
+        Ok(OutputCheck::Faulty { fault, .. }) => format!("wrong: {fault}"),
+        Ok(OutputCheck::NotCompared { .. }) | Err(_) => "not compared".to_owned(),
+    }
+}
+
+const CSV_COLUMNS: &str = "model,bindings,target,workload,preparation,median_ms,ci_low_ms,ci_high_ms,p95_ms,min_ms,\
+    max_ms,samples,sessions,session_spread_pct,spread_pct,items_per_s,ratio_to_first,ratio_low,ratio_high,\
+    outputs,accuracy_class,max_rel_err,note,failure";
+
+pub(super) fn print_csv(output: &Output, all: &[Configuration<'_>]) {
+    output.line(CSV_COLUMNS);
+    for one in all {
+        let quote = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
+        let number = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.6}"));
+        let ms = |ns: Option<f64>| number(ns.map(|ns| ns / 1e6));
+        let extreme = |pick: fn(f64, f64) -> f64, of: fn(&siliconroute_core::statistics::Summary) -> f64| {
+            one.summaries.iter().map(of).reduce(pick)
+        };
+        let preparation = match one.preparation {
+            Preparation::Running => String::new(),
+            other => other.to_string(),
+        };
+        let ratio = one.against_first.as_ref();
+        let (checked, class, max_rel_err) = one
+            .trials
+            .last()
+            .map_or_else(|| ("not_compared", String::new(), String::new()), |trial| outputs_in_fields(trial));
+        let fields = [
+            quote(&one.job.case.model_name),
+            quote(&one.job.case.bindings.to_string()),
+            quote(one.target.as_str()),
+            one.job.workload.to_string(),
+            preparation,
+            ms(one.median_ns()),
+            ms(one.interval().map(|it| it.low)),
+            ms(one.interval().map(|it| it.high)),
+            ms(one.p95_ns()),
+            ms(extreme(f64::min, |summary| summary.min_ns)),
+            ms(extreme(f64::max, |summary| summary.max_ns)),
+            one.samples().to_string(),
+            one.summaries.len().to_string(),
+            number(one.estimate.and_then(|estimate| estimate.spread).map(|spread| spread * 100.0)),
+            number(one.robust_spread().map(|spread| spread * 100.0)),
+            number(one.items_per_second()),
+            number(ratio.map(|it| it.ratio)),
+            number(ratio.and_then(|it| it.interval).map(|it| it.low)),
+            number(ratio.and_then(|it| it.interval).map(|it| it.high)),
+            checked.to_owned(),
+            class,
+            max_rel_err,
+            quote(&one.notes().join("; ")),
+            quote(&one.failure().unwrap_or_default()),
+        ];
+        output.line(fields.join(","));
+    }
+}
+
+/// How the outputs were checked, the class that they satisfy, and their error; empty where there is none.
+fn outputs_in_fields(trial: &Trial) -> (&'static str, String, String) {
+    let none = String::new;
+    match trial.outcome.as_ref().map(|measurement| &measurement.outputs) {
+        Ok(OutputCheck::Reference) => ("reference", none(), none()),
+        Ok(OutputCheck::Compared { difference, .. }) => {
+            let class = difference.class().map_or_else(|| "none".to_owned(), |class| class.to_string());
+            ("compared", class, format!("{:e}", difference.max_relative_error))
+        }
+        Ok(OutputCheck::Faulty { .. }) => ("faulty", "none".to_owned(), none()),
+        Ok(OutputCheck::NotCompared { .. }) | Err(_) => ("not_compared", none(), none()),
+    }
+}

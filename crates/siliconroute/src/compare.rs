@@ -1,0 +1,140 @@
+//! Compares targets, or stored campaigns, by their trials.
+//!
+//! Invariant: trials that took turns are compared pair by pair within their rounds; others by their sessions alone.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use siliconroute_core::statistics::{
+    Comparison, PairedRound, compare_paired, compare_unpaired, judge_together,
+};
+use siliconroute_core::trial::{Preparation, Sample, Trial};
+use siliconroute_core::{Case, CaseId, TargetKey, Workload};
+use siliconroute_store::{CampaignId, TrialFilter};
+
+use crate::error::Error;
+use crate::router::Router;
+
+/// Two sides compared on one case.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Compared {
+    /// The case.
+    pub case: String,
+    /// The workload.
+    pub workload: Workload,
+    /// How the targets were before each sample.
+    pub preparation: Preparation,
+    /// What is compared.
+    pub first: String,
+    /// What it is compared with.
+    pub second: String,
+    /// The finding; `None` when one of the sides has no measurement.
+    pub comparison: Option<Comparison>,
+}
+
+/// One session's times per call, by round.
+type Rounds = BTreeMap<u32, Vec<f64>>;
+
+/// Compares `first` with `second` on a case in a workload, from trials of one campaign.
+///
+/// `None` when the two were never measured side by side.
+pub fn compare_targets(
+    trials: &[Trial],
+    case: CaseId,
+    (workload, preparation): (Workload, Preparation),
+    first: &TargetKey,
+    second: &TargetKey,
+) -> Option<Comparison> {
+    let of = |target: &TargetKey| {
+        let mut sessions: BTreeMap<(u64, u32), Rounds> = BTreeMap::new();
+        let own = trials.iter().filter(|trial| {
+            trial.target == *target
+                && trial.case == case
+                && trial.workload == workload
+                && trial.preparation == preparation
+        });
+        for trial in own {
+            let Ok(measurement) = &trial.outcome else { continue };
+            for sample in &measurement.samples {
+                // Every cold start is a process, and thereby a session, of its own.
+                let start = if workload == Workload::ColdStart { sample.round } else { 0 };
+                let session = sessions.entry((trial.order_seed, start)).or_default();
+                session.entry(sample.round).or_default().push(sample.per_call_ns());
+            }
+        }
+        sessions
+    };
+    let (firsts, seconds) = (of(first), of(second));
+    let mut rounds = Vec::new();
+    for (number, (session, own)) in (0_u32..).zip(&firsts) {
+        let Some(other) = seconds.get(session) else { continue };
+        for (round, first) in own {
+            if let Some(second) = other.get(round) {
+                rounds.push(PairedRound { session: number, first, second });
+            }
+        }
+    }
+    compare_paired(&rounds)
+}
+
+/// Corrects the verdicts of comparisons that are shown together.
+pub fn judge_all(compared: &mut [Compared]) {
+    let mut comparisons: Vec<Comparison> =
+        compared.iter().filter_map(|pair| pair.comparison.clone()).collect();
+    judge_together(&mut comparisons);
+    let mut judged = comparisons.into_iter();
+    for pair in compared.iter_mut().filter(|pair| pair.comparison.is_some()) {
+        pair.comparison = judged.next();
+    }
+}
+
+impl Router {
+    /// Compares two stored campaigns on every case, target and workload that both hold.
+    ///
+    /// # Errors
+    /// When there is no such campaign, or the store fails.
+    pub fn compare_campaigns(&self, first: CampaignId, second: CampaignId) -> Result<Vec<Compared>, Error> {
+        let medians = |campaign: CampaignId| -> Result<BTreeMap<Key, Vec<f64>>, Error> {
+            let known = self.store.campaigns()?;
+            if !known.iter().any(|stored| stored.id == campaign) {
+                let last = known.last().map_or_else(|| "none".to_owned(), |last| last.id.to_string());
+                return Err(Error::Usage(format!("there is no campaign {campaign}; the latest is {last}")));
+            }
+            let filter = TrialFilter { campaign: Some(campaign), ..TrialFilter::default() };
+            let mut sessions: BTreeMap<Key, Vec<f64>> = BTreeMap::new();
+            for trial in self.store.trial_summaries(&filter)? {
+                let key = (trial.case, trial.target.clone(), trial.workload, trial.preparation);
+                if let Some(summary) = trial.outcome.ok().and_then(|measured| measured.summary) {
+                    sessions.entry(key).or_default().push(summary.median_ns);
+                }
+            }
+            Ok(sessions)
+        };
+        let (firsts, seconds) = (medians(first)?, medians(second)?);
+        let cases: BTreeMap<CaseId, Case> =
+            self.store.cases()?.into_iter().map(|case| (case.id, case)).collect();
+        let mut compared = Vec::new();
+        for (key, own) in &firsts {
+            let Some(other) = seconds.get(key) else { continue };
+            let (case, target, workload, preparation) = key;
+            compared.push(Compared {
+                case: cases.get(case).map_or_else(|| case.to_string(), Case::label),
+                workload: *workload,
+                preparation: *preparation,
+                first: format!("{target} in campaign {first}"),
+                second: format!("campaign {second}"),
+                comparison: compare_unpaired(own, other),
+            });
+        }
+        judge_all(&mut compared);
+        Ok(compared)
+    }
+}
+
+/// What trials must share to be of one configuration.
+type Key = (CaseId, TargetKey, Workload, Preparation);
+
+/// Times per call of a trial's samples, in the order in which they were taken, in nanoseconds.
+pub fn times_ns(trial: &Trial) -> Vec<f64> {
+    trial.outcome.iter().flat_map(|measured| &measured.samples).map(Sample::per_call_ns).collect()
+}
