@@ -4,7 +4,7 @@
 //! names, and one that the samples cannot support is absent rather than guessed.
 //!
 //! Reading order: `interval`, `dependence`, `center`, `trend`, `drift`, `change`, `summary`, `sampling`, `student`,
-//! `signed_rank`, `comparison`, `sessions`, `repetition`, `load`. What each holds in simulation: docs/methodology.md.
+//! `signed_rank`, `comparison`, `sessions`, `repetition`. What each holds in simulation: docs/methodology.md.
 
 mod center;
 mod change;
@@ -14,7 +14,6 @@ mod dependence;
 pub(crate) mod draws;
 mod drift;
 mod interval;
-mod load;
 mod repetition;
 mod sampling;
 mod sessions;
@@ -33,10 +32,9 @@ pub use comparison::{
 pub use dependence::{Dependence, estimate_dependence};
 pub use drift::{Drift, estimate_drift};
 pub use interval::{Interval, median_interval};
-pub use load::{CpuTimes, LoadSeen};
 pub use repetition::{PerCall, Repetition, Timer};
 pub use sampling::{Sampling, Step, StopReason, StoppingRule};
-pub use sessions::{SessionEstimate, join_sessions};
+pub use sessions::{SessionEstimate, SessionSpread, join_sessions, pool_session_spreads};
 pub use summary::{METHOD_VERSION, Summary, summarise};
 
 /// Confidence of every interval that does not name another.

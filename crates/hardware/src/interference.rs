@@ -11,6 +11,9 @@ use crate::conditions::Conditions;
 /// would be a tenth of the result and more.
 const SHORTEST_NS: u64 = 100_000_000;
 
+/// Share of the machine's CPU time beyond which what others took counts as a disturbance.
+const DISTURBED_SHARE: f64 = 0.05;
+
 /// What disturbed the time between two snapshots.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Interference {
@@ -20,6 +23,10 @@ pub struct Interference {
     pub steal_share: Reading<f64>,
     /// The cores that programs other than the measured process kept busy, kernel work included.
     pub other_busy_cores: Reading<f64>,
+    /// The share of all CPU time that other programs and other machines took together, 0 to 1.
+    pub taken_share: Reading<f64>,
+    /// Whether they took more than 5 %, so that a measurement meanwhile may be slower than it would be alone.
+    pub disturbed: Reading<bool>,
     /// Times that heat slowed a core or a package.
     pub throttle_events: Reading<u64>,
     /// Time that packages spent slowed by heat, in milliseconds.
@@ -57,13 +64,17 @@ impl Interference {
         let idle = grown(&then.idle_ns, &now.idle_ns, "CPU time");
         let steal = grown(&then.steal_ns, &now.steal_ns, "steal time");
         let busy = user.zip(system).map(|(user, system)| user.saturating_add(system));
-        let steal_share = elapsed_ns.clone().zip(busy.clone()).zip(idle).zip(steal).and_then(
-            |(((_, busy), idle), steal)| {
-                let all = busy as f64 + idle as f64 + steal as f64;
-                let share = (all > 0.0).then(|| steal as f64 / all);
-                Reading::from_option(share, "no CPU time has passed between the two snapshots")
-            },
-        );
+        let times = elapsed_ns.clone().zip(busy.clone()).zip(idle).zip(steal);
+        let share = |part: f64, all: f64| {
+            let share = (all > 0.0).then(|| part / all);
+            Reading::from_option(share, "no CPU time has passed between the two snapshots")
+        };
+        let all = |busy: u64, idle: u64, steal: u64| busy as f64 + idle as f64 + steal as f64;
+        let steal_share =
+            times.clone().and_then(|(((_, busy), idle), steal)| share(steal as f64, all(busy, idle, steal)));
+        let taken_share = times.zip(own_cpu_ns.clone()).and_then(|((((_, busy), idle), steal), own)| {
+            share(busy.saturating_sub(own) as f64 + steal as f64, all(busy, idle, steal))
+        });
         let other_busy_cores = elapsed_ns
             .clone()
             .zip(busy)
@@ -76,6 +87,8 @@ impl Interference {
             elapsed_ns,
             steal_share,
             other_busy_cores,
+            disturbed: taken_share.clone().map(|share| share > DISTURBED_SHARE),
+            taken_share,
             throttle_events: core_events
                 .zip(package_events)
                 .map(|(core, package)| core.saturating_add(package)),

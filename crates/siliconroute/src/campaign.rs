@@ -161,6 +161,9 @@ pub trait Surroundings {
     /// Waits; returns early when the user wants to stop.
     fn rest(&self, time: Duration);
 
+    /// How long a sample must last for the clock to be good enough.
+    fn least_sample(&self) -> Duration;
+
     /// The conditions now.
     fn conditions(&self) -> Conditions;
 

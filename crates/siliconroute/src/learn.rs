@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use sha2::{Digest, Sha256};
 use siliconroute_core::form::{Fit, FitRow, fit_forms};
 use siliconroute_core::knowledge::{Estimate, Knowledge, KnowledgeBuilder, TrialFacts};
+use siliconroute_core::statistics::{SessionSpread, join_sessions, pool_session_spreads};
 use siliconroute_core::trial::Purpose;
 use siliconroute_core::{Case, CaseId, Reading, TargetKey, Workload, form};
 use siliconroute_onnx::METHOD_VERSION;
@@ -41,6 +42,20 @@ impl Learned {
         self.trials
             .iter()
             .filter(move |trial| trial.case == case && trial.target == *target && trial.workload == workload)
+    }
+}
+
+impl Learned {
+    /// How far sessions of `target` in `workload` differ from one another; `None` where no configuration has several.
+    pub fn session_spread(&self, target: &TargetKey, workload: Workload) -> Option<SessionSpread> {
+        let mut sessions: BTreeMap<CaseId, Vec<f64>> = BTreeMap::new();
+        for trial in self.trials.iter().filter(|it| it.target == *target && it.workload == workload) {
+            if let Ok((summary, _)) = &trial.outcome {
+                sessions.entry(trial.case).or_default().push(summary.median_ns);
+            }
+        }
+        let estimates: Vec<_> = sessions.values().filter_map(|medians| join_sessions(medians)).collect();
+        pool_session_spreads(&estimates)
     }
 }
 

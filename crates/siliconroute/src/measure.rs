@@ -143,7 +143,11 @@ impl Router {
     ) -> Result<Measured, Error> {
         let mut workers = Workers::new(self.launcher.as_ref());
         let mut measured = Measured { campaign, trials: Vec::new(), interrupted: false };
-        let plan = self.plan(jobs, targets, order)?;
+        // The rest of a single job is nothing that a plan could tell.
+        let plan = match jobs {
+            [_] if order.budget.is_none() => None,
+            _ => Some(self.plan(jobs, targets, order)?),
+        };
         let begin = Instant::now();
         let machinery = Machinery::new(self, begin);
         let mut rows = BTreeMap::new();
@@ -163,12 +167,18 @@ impl Router {
             if jobs[..index].iter().any(again) {
                 workers.drop_all();
             }
-            let Some(share) = plan.share(index, begin.elapsed(), order.budget) else {
-                let text = format!("{} is left out: the time for the campaign is over", job.case.label());
-                listener.event(Event::Notice(text));
-                continue;
+            let share = match &plan {
+                None => Share { until: None, time: None },
+                Some(plan) => {
+                    let Some(share) = plan.share(index, begin.elapsed(), order.budget) else {
+                        let text = format!("{} is left out: the budget is used up", job.case.label());
+                        listener.event(Event::Notice(text));
+                        continue;
+                    };
+                    listener.event(Event::Remaining(plan.remaining(index, begin.elapsed())));
+                    share
+                }
             };
-            listener.event(Event::Remaining(plan.remaining(index, begin.elapsed())));
             listener.event(Event::Step(format!("{} {}", job.case.label(), job.workload)));
             let trials =
                 self.measure_job(&mut workers, job, targets, order, index, share, &machinery, campaign)?;

@@ -3,6 +3,7 @@
 //! Invariant: what a sensor does not tell stands in the conditions with its reason.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,7 @@ use siliconroute_hardware::{
 
 use crate::campaign::{Circumstances, Surroundings};
 use crate::router::Router;
+use crate::settings::Origin;
 
 /// A file counts as dropped from the file cache with no more than this share of it kept.
 const MOST_KEPT: f64 = 0.02;
@@ -43,6 +45,8 @@ struct StoredConditions<'a> {
     side_by_side: &'a [TargetKey],
     interrupted: bool,
     program: Program,
+    /// Settings that are not the default, by key.
+    settings: BTreeMap<&'static str, &'a str>,
     sampling: SamplingRecord,
 }
 
@@ -64,6 +68,11 @@ struct SamplingRecord {
     fixed_iterations: Option<u32>,
     cool_down_s: f64,
     repetitions: u32,
+}
+
+fn changed_settings(router: &Router) -> BTreeMap<&'static str, &str> {
+    let shown = router.settings.shown().iter().filter(|shown| shown.origin != Origin::Default);
+    shown.map(|shown| (shown.key, shown.value.as_str())).collect()
 }
 
 impl<'r> Machinery<'r> {
@@ -103,6 +112,11 @@ impl Surroundings for Machinery<'_> {
         }
     }
 
+    fn least_sample(&self) -> Duration {
+        // The clock is then off by at most 0.5 % of a sample (docs/methodology.md).
+        Duration::from_nanos(((self.timer.resolution_ns + self.timer.overhead_ns) / 0.005).ceil() as u64)
+    }
+
     fn conditions(&self) -> Conditions {
         siliconroute_hardware::detect_conditions()
     }
@@ -120,6 +134,7 @@ impl Surroundings for Machinery<'_> {
             side_by_side,
             interrupted: *interrupted,
             program: Program { version: crate::VERSION, commit: crate::COMMIT },
+            settings: changed_settings(self.router),
             sampling: SamplingRecord {
                 warmup_calls: sampling.warmup_calls,
                 warmup_s: sampling.warmup_time.as_secs_f64(),

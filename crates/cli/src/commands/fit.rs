@@ -22,6 +22,14 @@ pub(super) fn run(session: &Session<'_>) -> Result<ExitCode, Error> {
             }
         }
     }
+    let mut spreads = Vec::new();
+    for entry in learned.knowledge.targets() {
+        for workload in Workload::ALL {
+            if let Some(spread) = learned.session_spread(&entry.target.key, workload) {
+                spreads.push((&entry.target.key, workload, spread));
+            }
+        }
+    }
     if output.json {
         let fitted: Vec<_> = fits
             .iter()
@@ -32,7 +40,13 @@ pub(super) fn run(session: &Session<'_>) -> Result<ExitCode, Error> {
             .iter()
             .map(|((target, workload), reason)| json!({"target": target, "workload": workload, "reason": reason}))
             .collect();
-        output.document(&json!({"schema": "siliconroute.fits/1", "fits": fitted, "unfitted": unfitted}));
+        let spreads: Vec<_> = spreads
+            .iter()
+            .map(|(target, workload, spread)| json!({"target": target, "workload": workload, "session_spread": spread}))
+            .collect();
+        output.document(&json!({
+            "schema": "siliconroute.fits/1", "fits": fitted, "unfitted": unfitted, "session_spreads": spreads,
+        }));
         return Ok(ExitCode::SUCCESS);
     }
     let mut errors = table(&["target", "workload", "form", "#rows", "#F1", "#F2", "#F3", "#F4"]);
@@ -58,6 +72,20 @@ pub(super) fn run(session: &Session<'_>) -> Result<ExitCode, Error> {
         );
         output.table(errors);
         output.table(parameters);
+    }
+    if !spreads.is_empty() {
+        output.line("how far sessions of one configuration differ (standard deviation, pooled)");
+        let mut listed = table(&["target", "workload", "#spread", "#configurations", "#sessions"]);
+        for (target, workload, spread) in &spreads {
+            listed.add_row([
+                target.to_string(),
+                workload.to_string(),
+                format!("{:.1} %", spread.spread * 100.0),
+                spread.configurations.to_string(),
+                spread.sessions.to_string(),
+            ]);
+        }
+        output.table(listed);
     }
     if !learned.unfitted.is_empty() {
         let mut unfitted = table(&["target", "workload", "not fitted because"]);

@@ -53,3 +53,47 @@ pub fn join_sessions(medians: &[f64]) -> Option<SessionEstimate> {
     });
     Some(SessionEstimate { median, interval, confidence, shortest: range.low, spread, sessions })
 }
+
+/// How far the sessions of one target differ, over all configurations that have several.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct SessionSpread {
+    /// Standard deviation between sessions of one configuration, as a share of its time.
+    pub spread: f64,
+    /// Configurations with two sessions or more.
+    pub configurations: usize,
+    /// Their sessions.
+    pub sessions: usize,
+}
+
+/// Pools the spreads of several configurations: their variances weighted by degrees of freedom, so that two sessions of
+/// one count as much as any other two.
+///
+/// `None` when none of them has several sessions.
+pub fn pool_session_spreads(estimates: &[SessionEstimate]) -> Option<SessionSpread> {
+    let (mut squares, mut degrees, mut configurations, mut sessions) = (0.0, 0, 0, 0);
+    for estimate in estimates {
+        let Some(spread) = estimate.spread else { continue };
+        let freedom = estimate.sessions - 1;
+        squares += spread * spread * freedom as f64;
+        degrees += freedom;
+        configurations += 1;
+        sessions += estimate.sessions;
+    }
+    let spread = (degrees > 0).then(|| (squares / degrees as f64).sqrt())?;
+    Some(SessionSpread { spread, configurations, sessions })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spreads_are_pooled_by_their_sessions() {
+        let of = |medians: &[f64]| join_sessions(medians).unwrap();
+        // 10 % of three sessions and none of two: variances weighted two to one.
+        let pooled = pool_session_spreads(&[of(&[0.9, 1.0, 1.1]), of(&[5.0, 5.0]), of(&[7.0])]).unwrap();
+        assert!((pooled.spread - (0.01_f64 * 2.0 / 3.0).sqrt()).abs() < 1e-12, "{pooled:?}");
+        assert_eq!((pooled.configurations, pooled.sessions), (2, 5));
+        assert_eq!(pool_session_spreads(&[of(&[7.0])]), None);
+    }
+}

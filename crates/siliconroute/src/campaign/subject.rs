@@ -75,7 +75,7 @@ impl<'a> Subject<'a> {
                 return None;
             }
         };
-        let state = Progress::begin(workers, found, test, sampling);
+        let state = Progress::begin(workers, found, test, setting);
         Some(Self { found, started_unix_ms, state, cpu_ns: None, cpu_before_ns })
     }
 
@@ -147,8 +147,9 @@ impl Progress {
         workers: &mut Workers<'_>,
         found: &Found,
         test: &CaseToMeasure<'_>,
-        sampling: &Sampling,
+        setting: &Setting<'_>,
     ) -> Result<Self, Failure> {
+        let sampling = setting.sampling;
         let worker = workers.get(found, sampling.deadline)?;
         let resident_before = worker.usage(sampling.deadline)?.resident_bytes;
         let (base, settings) = found.base();
@@ -168,7 +169,7 @@ impl Progress {
         };
         let calls_per_sample = match sampling.fixed_iterations {
             Some(_) => 1,
-            None => calls_per_sample(warm_up.fastest_ns, least),
+            None => calls_per_sample(warm_up.fastest_ns, least.max(setting.surroundings.least_sample())),
         };
         Ok(Self {
             create_ns,

@@ -47,6 +47,10 @@ impl Surroundings for Simulated<'_> {
         self.rests.borrow_mut().push(time);
     }
 
+    fn least_sample(&self) -> Duration {
+        Duration::from_micros(10)
+    }
+
     fn conditions(&self) -> Conditions {
         ConditionsProbe::new(Roots::under(Path::new("/nowhere"))).snapshot()
     }

@@ -160,6 +160,10 @@ impl Configuration<'_> {
         if steps > 0 {
             notes.push(format!("{steps} steps in its level"));
         }
+        let disturbed = self.trials.iter().filter(|trial| was_disturbed(trial)).count();
+        if disturbed > 0 {
+            notes.push("disturbed by other work".to_owned());
+        }
         if let Some(suspect) = self.trials.iter().find_map(|trial| trial.suspect.as_ref()) {
             notes.push(format!("suspect: {suspect}"));
         }
@@ -198,4 +202,10 @@ impl Configuration<'_> {
         }
         most
     }
+}
+
+/// Whether other programs or other machines took a noticeable part of the processor meanwhile.
+fn was_disturbed(trial: &Trial) -> bool {
+    let conditions: Option<serde_json::Value> = serde_json::from_str(&trial.conditions).ok();
+    conditions.is_some_and(|conditions| conditions["meanwhile"]["disturbed"]["available"] == true)
 }

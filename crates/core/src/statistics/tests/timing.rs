@@ -1,7 +1,6 @@
-//! When a trial ends, how its samples are made up, what its sessions say together, and the load beside it.
+//! When a trial ends, how its samples are made up, and what its sessions say together.
 
 use super::*;
-use crate::reading::Reading;
 
 fn rule() -> StoppingRule {
     StoppingRule { precision: 0.02, least: 40, most: 500 }
@@ -115,34 +114,4 @@ fn time_of_a_call_has_the_bounds_of_the_clock() {
     let found = timer.per_call(10_000.0, 10);
     assert_eq!((found.value_ns, found.bounds), (1000.0, Interval { low: 985.0, high: 1010.0 }));
     assert_eq!(timer.per_call(100.0, 0).bounds, Interval { low: 0.0, high: 200.0 });
-}
-
-fn times(busy_s: f64, idle_s: f64, stolen_s: Option<f64>) -> CpuTimes {
-    CpuTimes { busy_s, idle_s, stolen_s }
-}
-
-#[test]
-fn load_tells_own_work_from_that_of_others_and_from_stolen_time() {
-    let before = times(100.0, 500.0, Some(1.0));
-    let seen = LoadSeen::between(&before, &times(115.0, 524.0, Some(2.0)), 12.0, 10.0);
-    let expected = LoadSeen { own: 1.2, others: 0.3, stolen: Some(0.1), processors: 4.0, disturbed: true };
-    assert_eq!(seen, Reading::Available(expected));
-    let quiet = LoadSeen::between(&before, &times(112.0, 528.0, None), 12.5, 10.0);
-    let expected = LoadSeen { own: 1.25, others: 0.0, stolen: None, processors: 4.0, disturbed: false };
-    assert_eq!(quiet, Reading::Available(expected));
-}
-
-#[test]
-fn load_of_impossible_counters_has_a_reason() {
-    let before = times(100.0, 500.0, Some(1.0));
-    for (after, own_s, wall_s) in [
-        (before, 0.0, 1.0),
-        (times(99.0, 600.0, Some(1.0)), 0.0, 1.0),
-        (times(101.0, 600.0, Some(0.0)), 0.0, 1.0),
-        (times(101.0, 600.0, Some(1.0)), 0.0, 0.0),
-        (times(f64::NAN, 600.0, Some(1.0)), 0.0, 1.0),
-        (times(101.0, 600.0, Some(1.0)), f64::NAN, 1.0),
-    ] {
-        assert!(LoadSeen::between(&before, &after, own_s, wall_s).available().is_none(), "{after:?}");
-    }
 }
