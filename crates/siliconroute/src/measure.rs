@@ -10,7 +10,7 @@ use siliconroute_core::{Case, CaseId, Reading, TargetKey, Workload};
 pub use siliconroute_store::CampaignId;
 use siliconroute_store::{CampaignState, NewCampaign, StoredCampaign, TargetId, TrialFilter};
 
-use crate::campaign::{CaseToMeasure, Sampling, Setting, Workers, measure_case};
+use crate::campaign::{CaseToMeasure, Sampling, Setting, Surroundings as _, Workers, measure_case};
 use crate::discovery::Found;
 use crate::error::Error;
 use crate::event::{Event, Listener};
@@ -127,136 +127,19 @@ impl Router {
             started_unix_ms: (self.clock)(),
             plan: &plan_document(jobs),
         })?;
-        let outcome = self.measure_jobs(jobs, targets, order, campaign, listener);
+        let mut running = Running {
+            router: self,
+            targets,
+            order,
+            id: campaign,
+            workers: Workers::new(self.launcher.as_ref()),
+            machinery: Machinery::new(self, Instant::now()),
+            rows: BTreeMap::new(),
+        };
+        let outcome = running.measure_jobs(jobs, listener);
         let complete = outcome.as_ref().is_ok_and(|measured| !measured.interrupted);
         self.store.finish_campaign(campaign, complete, (self.clock)())?;
         outcome
-    }
-
-    fn measure_jobs(
-        &self,
-        jobs: &[Job],
-        targets: &Targets,
-        order: &Order<'_>,
-        campaign: CampaignId,
-        listener: &mut dyn Listener,
-    ) -> Result<Measured, Error> {
-        let mut workers = Workers::new(self.launcher.as_ref());
-        let mut measured = Measured { campaign, trials: Vec::new(), interrupted: false };
-        // The rest of a single job is nothing that a plan could tell.
-        let plan = match jobs {
-            [_] if order.budget.is_none() => None,
-            _ => Some(self.plan(jobs, targets, order)?),
-        };
-        let begin = Instant::now();
-        let machinery = Machinery::new(self, begin);
-        let mut rows = BTreeMap::new();
-        let mut earlier = self.trials_to_resume(order)?;
-        for (index, job) in jobs.iter().enumerate() {
-            if self.is_cancelled() {
-                measured.interrupted = true;
-                break;
-            }
-            if let Some(trials) = take_session(&mut earlier, job, order.sampling) {
-                measured.trials.extend(trials);
-                listener.event(Event::StepDone);
-                continue;
-            }
-            // Another session is one in another process: layout in memory and placement of threads are drawn anew.
-            let again = |earlier: &Job| earlier.case.id == job.case.id && earlier.workload == job.workload;
-            if jobs[..index].iter().any(again) {
-                workers.drop_all();
-            }
-            let share = match &plan {
-                None => Share { until: None, time: None },
-                Some(plan) => {
-                    let Some(share) = plan.share(index, begin.elapsed(), order.budget) else {
-                        let text = format!("{} is left out: the budget is used up", job.case.label());
-                        listener.event(Event::Notice(text));
-                        continue;
-                    };
-                    listener.event(Event::Remaining(plan.remaining(index, begin.elapsed())));
-                    share
-                }
-            };
-            listener.event(Event::Step(format!("{} {}", job.case.label(), job.workload)));
-            let trials =
-                self.measure_job(&mut workers, job, targets, order, index, share, &machinery, campaign)?;
-            for notice in machinery.take_notices() {
-                listener.event(Event::Notice(notice));
-            }
-            let stopped = self.is_cancelled();
-            for (found, trial) in trials {
-                // Half a session of a model to learn from would count as a whole one.
-                if stopped && order.purpose != Purpose::Bench {
-                    continue;
-                }
-                let row = self.target_row(&found, targets, &mut rows)?;
-                self.store.record_trial(campaign, row, &trial)?;
-                measured.trials.push(trial);
-            }
-            measured.interrupted |= stopped;
-            listener.event(Event::StepDone);
-        }
-        Ok(measured)
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "they are the loop's variables")]
-    fn measure_job(
-        &self,
-        workers: &mut Workers<'_>,
-        job: &Job,
-        targets: &Targets,
-        order: &Order<'_>,
-        index: usize,
-        share: Share,
-        machinery: &Machinery<'_>,
-        campaign: CampaignId,
-    ) -> Result<Vec<(Found, Trial)>, Error> {
-        if job.case.model != job.model.facts.id {
-            return Err(Error::Usage(format!(
-                "the file of {} is no longer that of the case",
-                job.model.name
-            )));
-        }
-        let found: Vec<Found> =
-            job.targets.iter().map(|key| targets.resolve(key.as_str())).collect::<Result<_, _>>()?;
-        let values = inputs::generate_for(&job.case.facts, &job.model.recipes, self.settings.seed)?;
-        let sampling = share.sampling(order.sampling, found.len());
-        let compile_cache = self.home.cache().join("compiled");
-        let test = CaseToMeasure {
-            case: &job.case,
-            path: &job.model.path,
-            inputs: &job.model.facts.inputs,
-            outputs: &job.model.facts.outputs,
-            values: &values,
-            input_seed: self.settings.seed,
-            constant_weights: job.model.constant_weights,
-            compile_cache: &compile_cache,
-        };
-        let setting = Setting {
-            purpose: order.purpose,
-            sampling: &sampling,
-            order_seed: order_seed(self.settings.seed, campaign, index),
-            until: share.until,
-            surroundings: machinery,
-            suspects: &targets.suspects,
-        };
-        let side_by_side: Vec<&Found> = found.iter().collect();
-        let groups = groups(&side_by_side, self.targets_at_once(job));
-        if groups.len() > 1 {
-            let text = "memory is short, so its targets are measured in groups, one after the other";
-            machinery.note(format!("{}: {text}", job.case.label()));
-        }
-        let mut trials = Vec::new();
-        for group in groups {
-            for trial in measure_case(workers, &test, &group, job.workload, &setting) {
-                if let Some(of) = found.iter().find(|found| found.target.key == trial.target) {
-                    trials.push((of.clone(), trial));
-                }
-            }
-        }
-        Ok(trials)
     }
 
     /// The latest benchmark that was stopped before its end and had the same plan as `jobs`.
@@ -285,22 +168,6 @@ impl Router {
         Ok(trials)
     }
 
-    /// The row of a target, recorded the first time that a target with session settings is measured.
-    fn target_row(
-        &self,
-        found: &Found,
-        targets: &Targets,
-        rows: &mut BTreeMap<TargetKey, TargetId>,
-    ) -> Result<TargetId, Error> {
-        let key = &found.target.key;
-        if let Some(&row) = targets.rows.get(key).or_else(|| rows.get(key)) {
-            return Ok(row);
-        }
-        let row = self.record_target(found)?;
-        rows.insert(key.clone(), row);
-        Ok(row)
-    }
-
     /// How many sessions of a job's model may be alive at once without filling the memory.
     fn targets_at_once(&self, job: &Job) -> usize {
         let free = siliconroute_hardware::detect_conditions().free_memory_bytes;
@@ -308,6 +175,133 @@ impl Router {
         let facts = &job.case.facts;
         let session = SESSION_COPIES * (facts.weight_bytes + facts.activation_bytes as u64);
         usize::try_from(free / 2 / session.max(1)).unwrap_or(usize::MAX)
+    }
+}
+
+/// A campaign under way.
+struct Running<'r> {
+    router: &'r Router,
+    targets: &'r Targets,
+    order: &'r Order<'r>,
+    id: CampaignId,
+    workers: Workers<'r>,
+    machinery: Machinery<'r>,
+    /// Rows of targets with session settings, which the store had none of.
+    rows: BTreeMap<TargetKey, TargetId>,
+}
+
+impl Running<'_> {
+    fn measure_jobs(&mut self, jobs: &[Job], listener: &mut dyn Listener) -> Result<Measured, Error> {
+        let (router, order) = (self.router, self.order);
+        let mut measured = Measured { campaign: self.id, trials: Vec::new(), interrupted: false };
+        // The rest of a single job is nothing that a plan could tell.
+        let plan = match jobs {
+            [_] if order.budget.is_none() => None,
+            _ => Some(router.plan(jobs, self.targets, order)?),
+        };
+        let mut earlier = router.trials_to_resume(order)?;
+        for (index, job) in jobs.iter().enumerate() {
+            if router.is_cancelled() {
+                measured.interrupted = true;
+                break;
+            }
+            if let Some(trials) = take_session(&mut earlier, job, order.sampling) {
+                measured.trials.extend(trials);
+                listener.event(Event::StepDone);
+                continue;
+            }
+            // Another session is one in another process: layout in memory and placement of threads are drawn anew.
+            let again = |earlier: &Job| earlier.case.id == job.case.id && earlier.workload == job.workload;
+            if jobs[..index].iter().any(again) {
+                self.workers.drop_all();
+            }
+            let mut share = Share { until: None, time: None };
+            if let Some(plan) = &plan {
+                let Some(part) = plan.share(index, self.machinery.elapsed(), order.budget) else {
+                    let text = format!("{} is left out: the budget is used up", job.case.label());
+                    listener.event(Event::Notice(text));
+                    continue;
+                };
+                share = part;
+                listener.event(Event::Remaining(plan.remaining(index, self.machinery.elapsed())));
+            }
+            listener.event(Event::Step(format!("{} {}", job.case.label(), job.workload)));
+            let trials = self.measure_job(job, index, share)?;
+            for notice in self.machinery.take_notices() {
+                listener.event(Event::Notice(notice));
+            }
+            measured.interrupted |= router.is_cancelled();
+            // Half a session of a model to learn from would count as a whole one.
+            if !measured.interrupted || order.purpose == Purpose::Bench {
+                for (found, trial) in trials {
+                    let row = self.target_row(&found)?;
+                    router.store.record_trial(self.id, row, &trial)?;
+                    measured.trials.push(trial);
+                }
+            }
+            listener.event(Event::StepDone);
+        }
+        Ok(measured)
+    }
+
+    /// The trials of one job, each with its target.
+    fn measure_job(&mut self, job: &Job, index: usize, share: Share) -> Result<Vec<(Found, Trial)>, Error> {
+        let (router, order) = (self.router, self.order);
+        if job.case.model != job.model.facts.id {
+            let text = format!("the file of {} is no longer that of the case", job.model.name);
+            return Err(Error::Usage(text));
+        }
+        let found: Vec<Found> =
+            job.targets.iter().map(|key| self.targets.resolve(key.as_str())).collect::<Result<_, _>>()?;
+        let seed = router.settings.seed;
+        let values = inputs::generate_for(&job.case.facts, &job.model.recipes, seed)?;
+        let sampling = share.sampling(order.sampling, found.len());
+        let compile_cache = router.home.cache().join("compiled");
+        let test = CaseToMeasure {
+            case: &job.case,
+            path: &job.model.path,
+            inputs: &job.model.facts.inputs,
+            outputs: &job.model.facts.outputs,
+            values: &values,
+            input_seed: seed,
+            constant_weights: job.model.constant_weights,
+            compile_cache: &compile_cache,
+        };
+        let side_by_side: Vec<&Found> = found.iter().collect();
+        let groups = groups(&side_by_side, router.targets_at_once(job));
+        if groups.len() > 1 {
+            let text = "memory is short, so its targets are measured in groups, one after the other";
+            self.machinery.note(format!("{}: {text}", job.case.label()));
+        }
+        let mut trials = Vec::new();
+        for (number, group) in groups.into_iter().enumerate() {
+            let setting = Setting {
+                purpose: order.purpose,
+                sampling: &sampling,
+                // One for each group: trials with the same seed took turns.
+                order_seed: order_seed(seed, self.id, index, number),
+                until: share.until,
+                surroundings: &self.machinery,
+                suspects: &self.targets.suspects,
+            };
+            for trial in measure_case(&mut self.workers, &test, &group, job.workload, &setting) {
+                if let Some(of) = found.iter().find(|found| found.target.key == trial.target) {
+                    trials.push((of.clone(), trial));
+                }
+            }
+        }
+        Ok(trials)
+    }
+
+    /// The row of a target, recorded the first time that one with session settings is measured.
+    fn target_row(&mut self, found: &Found) -> Result<TargetId, Error> {
+        let key = &found.target.key;
+        if let Some(&row) = self.targets.rows.get(key).or_else(|| self.rows.get(key)) {
+            return Ok(row);
+        }
+        let row = self.router.record_target(found)?;
+        self.rows.insert(key.clone(), row);
+        Ok(row)
     }
 }
 
@@ -391,8 +385,8 @@ fn described(job: &Job) -> serde_json::Value {
     })
 }
 
-/// A seed of its own for every job of every campaign, so that no target has a fixed place in the order.
-fn order_seed(seed: u64, campaign: CampaignId, index: usize) -> u64 {
+/// A seed of its own for every group of targets of every job, so that no target has a fixed place in the order.
+fn order_seed(seed: u64, campaign: CampaignId, index: usize, group: usize) -> u64 {
     let mix = |value: u64, part: u64| (value ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31);
-    mix(mix(mix(0, seed), campaign.0.cast_unsigned()), index as u64)
+    mix(mix(mix(mix(0, seed), campaign.0.cast_unsigned()), index as u64), group as u64)
 }
