@@ -179,7 +179,12 @@ impl Decision<'_> {
             format_duration_ns(best.interval.low),
             format_duration_ns(best.interval.high)
         );
-        let head = format!("{name} needs {time} ({basis}, {range})");
+        let needs = match best.source {
+            Source::Measured { .. } => "needs",
+            Source::Fitted { extrapolated: false, .. } => "is predicted to need",
+            Source::Fitted { extrapolated: true, .. } => "may need",
+        };
+        let head = format!("{name} {needs} {time} ({basis}, {range})");
         match self.runner_up.and_then(|t| Some((t, self.prediction(t)?))) {
             None => format!("{head}; no other target is suitable"),
             Some((other, next)) => {

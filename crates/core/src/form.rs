@@ -27,7 +27,7 @@ pub use parameter::{ParameterStatus, PhysicalParameter};
 use equation::Work;
 
 /// Version of the methods of this module; a change of any result raises it.
-pub const METHOD_VERSION: u32 = 1;
+pub const METHOD_VERSION: u32 = 2;
 
 /// Share by which a prediction's half-width grows with each doubling beyond the fitted range.
 const GROWTH_PER_DOUBLING: f64 = 0.5;
@@ -109,6 +109,8 @@ pub struct FitRow {
     pub parameters: f64,
     /// Batch size.
     pub batch: f64,
+    /// Nodes that run in the call.
+    pub nodes: f64,
     /// Family of the model.
     pub family: Family,
     /// The measured time.
@@ -124,6 +126,7 @@ impl From<(&CaseFacts, ModelId, f64)> for FitRow {
             weight_bytes: facts.weight_bytes as f64,
             parameters: facts.parameters as f64,
             batch: facts.batch as f64,
+            nodes: facts.nodes as f64,
             family: facts.family,
             time_ns,
         }
@@ -151,8 +154,16 @@ pub struct Domain {
     pub parameters: Interval,
     /// Batch size.
     pub batch: Interval,
+    /// Nodes of a call. No form counts them, so a model of many small nodes is one that nothing is known of.
+    #[serde(default = "any_number")]
+    pub nodes: Interval,
     /// Families with at least one row, in order.
     pub families: Vec<Family>,
+}
+
+/// The range of a fit that was stored before nodes were counted.
+fn any_number() -> Interval {
+    Interval { low: 0.0, high: f64::MAX }
 }
 
 /// A fitted hardware model of one target in one workload.
@@ -253,6 +264,7 @@ impl Domain {
             weight_bytes: range(|row| row.weight_bytes),
             parameters: range(|row| row.parameters),
             batch: range(|row| row.batch),
+            nodes: range(|row| row.nodes),
             families,
         }
     }
@@ -273,6 +285,7 @@ impl Domain {
         beyond(&self.flops, work.flops)
             + beyond(&self.weight_bytes, work.weight_bytes)
             + beyond(&self.batch, work.batch)
+            + beyond(&self.nodes, work.nodes)
             + unseen
     }
 }

@@ -211,7 +211,7 @@ fn digest(rows: &[FitRow], cache_bytes: f64) -> [u8; 32] {
     for row in rows {
         hash.update(row.model.0);
         hash.update(row.family.to_string());
-        for value in [row.flops, row.weight_bytes, row.parameters, row.batch, row.time_ns] {
+        for value in [row.flops, row.weight_bytes, row.parameters, row.batch, row.nodes, row.time_ns] {
             hash.update(value.to_le_bytes());
         }
     }

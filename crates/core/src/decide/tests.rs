@@ -163,7 +163,7 @@ fn a_measured_time_beats_the_fitted_one_of_the_same_target() {
         AccuracyClass::Standard,
         Some("b"),
         Some("a"),
-        "b needs 6.00 ms (predicted by F1 (roofline), 95 % interval 6.00 ms to 6.00 ms); \
+        "b is predicted to need 6.00 ms (predicted by F1 (roofline), 95 % interval 6.00 ms to 6.00 ms); \
          the next, a, needs 9.00 ms, 1.50 times as long",
     );
     check(
@@ -183,7 +183,7 @@ fn a_fitted_time_beyond_the_measured_range_says_so() {
     let (knowledge, case) = world.build();
     let decision = decide(&knowledge, &query(&case, AccuracyClass::Standard), &Context::default());
     let sentence = decision.sentence(&knowledge);
-    assert!(sentence.starts_with("a needs 19.0 ms (predicted by F1 (roofline), outside of the measured"));
+    assert!(sentence.starts_with("a may need 19.0 ms (predicted by F1 (roofline), outside of the measured"));
     assert!(sentence.ends_with("; no other target is suitable"), "{sentence}");
 }
 

@@ -25,6 +25,7 @@ pub(super) struct Work {
     pub(super) weight_bytes: f64,
     pub(super) parameters: f64,
     pub(super) batch: f64,
+    pub(super) nodes: f64,
     pub(super) family: Family,
 }
 
@@ -36,6 +37,7 @@ impl Work {
             weight_bytes: facts.weight_bytes as f64,
             parameters: facts.parameters as f64,
             batch: facts.batch as f64,
+            nodes: facts.nodes as f64,
             family: facts.family,
         }
     }
@@ -46,6 +48,7 @@ impl Work {
             weight_bytes: row.weight_bytes,
             parameters: row.parameters,
             batch: row.batch,
+            nodes: row.nodes,
             family: row.family,
         }
     }

@@ -23,7 +23,7 @@ fn facts(row: &FitRow) -> CaseFacts {
         batch: row.batch as u64,
         parameters: row.parameters as u64,
         weight_bytes: row.weight_bytes as u64,
-        nodes: 1,
+        nodes: 8,
         flops: row.flops,
         activation_bytes: 0.0,
         by_class: Vec::new(),
@@ -47,6 +47,7 @@ fn ladder(time_ns: impl Fn(&FitRow) -> f64) -> Vec<FitRow> {
                 let mut row = FitRow {
                     model: model(offset + index),
                     flops: uses * parameters * batch,
+                    nodes: 8.0,
                     weight_bytes: 4.0 * parameters,
                     parameters,
                     batch,
@@ -85,6 +86,7 @@ fn golden_rows() -> Vec<FitRow> {
         weight_bytes,
         parameters,
         batch,
+        nodes: 8.0,
         family,
         time_ns,
     })
@@ -442,6 +444,7 @@ fn any_row() -> impl Strategy<Value = FitRow> {
             weight_bytes,
             parameters,
             batch,
+            nodes: 8.0,
             family,
             time_ns,
         },

@@ -12,6 +12,7 @@ fn row(model: u8, time_ns: f64) -> FitRow {
         weight_bytes: 4e3,
         parameters: 1e3,
         batch: 1.0,
+        nodes: 8.0,
         family: Family::Mlp,
         time_ns,
     }

@@ -17,6 +17,7 @@ fn fit(scale: f64) -> Fit {
         FitRow {
             model: ModelId([i; 32]),
             flops: 2.0 * size * batch,
+            nodes: 8.0,
             weight_bytes: 4.0 * size,
             parameters: size,
             batch,
