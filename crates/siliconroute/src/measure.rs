@@ -18,7 +18,7 @@ use crate::home::MeasuringLock;
 use crate::inputs;
 use crate::models::KnownModel;
 use crate::router::{Router, Targets};
-use crate::surroundings::Machinery;
+use crate::surroundings::{Machinery, SamplingRecord};
 
 /// What to do about a case of which nothing is known in `workload`.
 pub fn measuring_advice(workload: Workload) -> String {
@@ -125,7 +125,7 @@ impl Router {
             program_version: crate::VERSION,
             program_commit: crate::COMMIT,
             started_unix_ms: (self.clock)(),
-            plan: &plan_document(jobs),
+            plan: &plan_document(jobs, order.sampling),
         })?;
         let mut running = Running {
             router: self,
@@ -142,19 +142,23 @@ impl Router {
         outcome
     }
 
-    /// The latest benchmark that was stopped before its end and had the same plan as `jobs`.
+    /// The latest benchmark with the plan of `jobs` and the same sampling, if it was stopped before its end.
     ///
     /// # Errors
     /// When the store fails.
-    pub fn interrupted_benchmark(&self, jobs: &[Job]) -> Result<Option<CampaignId>, Error> {
-        let plan = plan_document(jobs);
-        let stopped = |campaign: &StoredCampaign| {
+    pub fn interrupted_benchmark(
+        &self,
+        jobs: &[Job],
+        order: &Order<'_>,
+    ) -> Result<Option<CampaignId>, Error> {
+        let plan = plan_document(jobs, order.sampling);
+        let same = |campaign: &StoredCampaign| {
             campaign.purpose == Purpose::Bench
-                && campaign.state != CampaignState::Finished
                 && campaign.plan == plan
                 && campaign.hardware_id.as_deref() == Some(self.machine.hardware_id.as_str())
         };
-        Ok(self.store.campaigns()?.into_iter().rev().find(stopped).map(|campaign| campaign.id))
+        let latest = self.store.campaigns()?.into_iter().rev().find(same);
+        Ok(latest.filter(|campaign| campaign.state != CampaignState::Finished).map(|campaign| campaign.id))
     }
 
     /// The finished trials of the campaign that is to go on, oldest first.
@@ -346,8 +350,9 @@ fn groups<'f>(targets: &[&'f Found], most: usize) -> Vec<Vec<&'f Found>> {
 }
 
 /// The plan of a campaign as it is stored.
-fn plan_document(jobs: &[Job]) -> String {
-    serde_json::Value::Array(jobs.iter().map(described).collect()).to_string()
+fn plan_document(jobs: &[Job], sampling: &Sampling) -> String {
+    let jobs: Vec<_> = jobs.iter().map(described).collect();
+    serde_json::json!({"sampling": SamplingRecord::of(sampling), "jobs": jobs}).to_string()
 }
 
 /// Takes one whole session of `job` out of `earlier`; `None` when there is none.

@@ -76,8 +76,8 @@ impl Router {
     }
 }
 
-/// Operations per second that a target of which nothing is known is reckoned with: a slow laptop core.
-const GUESSED_FLOPS_PER_S: f64 = 5e9;
+/// Operations per second that a target of which nothing is known is reckoned with: a laptop's CPU.
+const GUESSED_FLOPS_PER_S: f64 = 2e10;
 
 /// Time to create a session of which nothing is known.
 const GUESSED_CREATION_S: f64 = 0.2;

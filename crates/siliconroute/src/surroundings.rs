@@ -13,7 +13,7 @@ use siliconroute_hardware::{
     Conditions, FileCache, Interference, TimerFacts, evict_from_file_cache, timer_facts,
 };
 
-use crate::campaign::{Circumstances, Surroundings};
+use crate::campaign::{Circumstances, Sampling, Surroundings};
 use crate::router::Router;
 use crate::settings::Origin;
 
@@ -58,7 +58,7 @@ struct Program {
 
 /// The settings of the measurement, times in seconds.
 #[derive(Debug, Serialize)]
-struct SamplingRecord {
+pub(crate) struct SamplingRecord {
     warmup_calls: u64,
     warmup_s: f64,
     min_samples: u32,
@@ -68,6 +68,22 @@ struct SamplingRecord {
     fixed_iterations: Option<u32>,
     cool_down_s: f64,
     repetitions: u32,
+}
+
+impl SamplingRecord {
+    pub(crate) fn of(sampling: &Sampling) -> Self {
+        Self {
+            warmup_calls: sampling.warmup_calls,
+            warmup_s: sampling.warmup_time.as_secs_f64(),
+            min_samples: sampling.min_samples,
+            rounds: sampling.rounds,
+            precision: sampling.precision,
+            budget_s: sampling.budget.as_secs_f64(),
+            fixed_iterations: sampling.fixed_iterations,
+            cool_down_s: sampling.cool_down.as_secs_f64(),
+            repetitions: sampling.repetitions,
+        }
+    }
 }
 
 fn changed_settings(router: &Router) -> BTreeMap<&'static str, &str> {
@@ -135,17 +151,7 @@ impl Surroundings for Machinery<'_> {
             interrupted: *interrupted,
             program: Program { version: crate::VERSION, commit: crate::COMMIT },
             settings: changed_settings(self.router),
-            sampling: SamplingRecord {
-                warmup_calls: sampling.warmup_calls,
-                warmup_s: sampling.warmup_time.as_secs_f64(),
-                min_samples: sampling.min_samples,
-                rounds: sampling.rounds,
-                precision: sampling.precision,
-                budget_s: sampling.budget.as_secs_f64(),
-                fixed_iterations: sampling.fixed_iterations,
-                cool_down_s: sampling.cool_down.as_secs_f64(),
-                repetitions: sampling.repetitions,
-            },
+            sampling: SamplingRecord::of(sampling),
         };
         serde_json::to_string(&stored).expect("conditions have only text keys")
     }

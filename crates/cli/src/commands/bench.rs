@@ -53,7 +53,7 @@ pub(super) fn run(session: &Session<'_>, arguments: &Bench) -> Result<ExitCode, 
         return Ok(ExitCode::SUCCESS);
     }
     if arguments.resume {
-        order.resumed = session.router.interrupted_benchmark(&jobs)?;
+        order.resumed = session.router.interrupted_benchmark(&jobs, &order)?;
         if order.resumed.is_none() {
             progress.event(Event::Notice(
                 "no benchmark of these arguments was stopped before its end".to_owned(),

@@ -172,6 +172,26 @@ fn several_programs_share_a_new_home() {
 }
 
 #[test]
+fn an_interrupted_benchmark_is_gone_on_with() {
+    let sandbox = Sandbox::new();
+    let bench = ["bench", "-m", MODEL, "--json", "--sessions", "4", "--time", "0.2"];
+    let mut first = Running::start(&sandbox, &bench);
+    first.wait_for("measuring  3/4");
+    first.signal("INT");
+    let (status, _, messages) = first.end();
+    assert_eq!(status.code(), Some(130), "{messages}");
+    let again = sandbox.succeed(&[&bench[..], &["--resume"]].concat());
+    for done in ["measuring  1/4", "measuring  2/4"] {
+        assert!(!again.err.contains(done), "{}", again.err);
+    }
+    assert!(again.err.contains("measuring  4/4"), "{}", again.err);
+    assert_eq!(again.json()["configurations"][0]["sessions"], 4);
+    // Nothing is left to go on with.
+    let third = sandbox.succeed(&[&bench[..], &["--resume"]].concat());
+    assert!(third.err.contains("was stopped before its end"), "{}", third.err);
+}
+
+#[test]
 fn an_interrupted_start_goes_on_where_it_stopped() {
     let sandbox = Sandbox::new();
     let mut first = Running::start(&sandbox, &["up", "--once", "--json"]);
