@@ -419,3 +419,12 @@ fn a_program_that_is_no_worker_has_crashed_with_its_last_words() {
     assert_eq!(talking.kind, FailureKind::Crashed);
     assert!(talking.detail.contains("something else than a message arrived"), "{talking}");
 }
+
+#[test]
+fn the_process_of_a_worker_has_a_number_of_its_own_while_it_lives() {
+    let mut worker = plain().launch(&EngineSpec::Rten).unwrap();
+    let process = worker.process_id().unwrap();
+    assert_ne!(process, std::process::id());
+    let failure = worker.call(&Request::Usage, Duration::ZERO).unwrap_err();
+    assert_eq!((failure.kind, worker.process_id()), (FailureKind::TimedOut, None));
+}

@@ -101,6 +101,11 @@ impl WorkerClient {
         self.load_ns
     }
 
+    /// The system's number of the worker's process, where it has one.
+    pub fn process_id(&self) -> Option<u32> {
+        self.worker.process_id()
+    }
+
     /// What the process has used so far.
     ///
     /// # Errors

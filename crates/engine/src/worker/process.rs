@@ -47,6 +47,11 @@ pub trait Worker: Send {
     /// # Errors
     /// When the worker dies, misses `deadline` or outgrows its memory; it is gone then.
     fn call(&mut self, request: &Request, deadline: Duration) -> Result<Response, Failure>;
+
+    /// The system's number of its process; `None` where it has none, or has ended.
+    fn process_id(&self) -> Option<u32> {
+        None
+    }
 }
 
 /// Starts workers.
@@ -224,6 +229,10 @@ impl Worker for ProcessWorker {
                 return Err(self.end(FailureKind::MemoryExceeded, detail));
             }
         }
+    }
+
+    fn process_id(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
     }
 }
 
