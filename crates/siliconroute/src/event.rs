@@ -13,6 +13,8 @@ pub enum Stage {
     Packages,
     /// Finding and proving targets.
     Targets,
+    /// Seeing which chip answers to a target.
+    Identifying,
     /// Fetching models.
     Models,
     /// Measuring to learn.
@@ -30,6 +32,7 @@ impl Stage {
             Self::Machine => "machine",
             Self::Packages => "packages",
             Self::Targets => "targets",
+            Self::Identifying => "identifying",
             Self::Models => "models",
             Self::Learning => "measuring",
             Self::Fitting => "fitting",

@@ -5,8 +5,8 @@
 //!
 //! Reading order: [`router`] (what is opened), [`settings`], [`home`], `opening`, [`space`], [`machine`],
 //! [`discovery`] (targets), [`engine_packages`], `verified` (what may be loaded), [`models`] with [`catalogue`],
-//! [`inputs`] and [`array_file`], [`plan`], [`campaign`] and [`measure`] (trials) with `surroundings`, [`learn`]
-//! (knowledge), [`run`], [`evaluation`] and [`up`].
+//! [`inputs`] and [`array_file`], [`plan`], [`campaign`] and [`measure`] (trials) with `surroundings`, [`identify`]
+//! (which chip answers), [`learn`] (knowledge), [`run`], [`evaluation`] and [`up`].
 
 pub mod array_file;
 pub mod campaign;
@@ -19,6 +19,7 @@ pub mod error;
 pub mod evaluation;
 pub mod event;
 pub mod home;
+pub mod identify;
 pub mod inputs;
 pub mod learn;
 pub mod machine;

@@ -117,6 +117,7 @@ impl Router {
         order: &Order<'_>,
         listener: &mut dyn Listener,
     ) -> Result<Measured, Error> {
+        let targets = &*self.mark_suspects(jobs, targets, listener)?;
         let host = self.record_machine()?;
         let campaign = self.store.begin_campaign(&NewCampaign {
             host: Some(host),

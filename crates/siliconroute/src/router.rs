@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use siliconroute_core::target::SessionSettings;
@@ -21,6 +21,7 @@ use crate::discovery::{Discovery, Found, PrecisionProbe, discover_targets};
 use crate::error::Error;
 use crate::event::{Event, Listener, Stage};
 use crate::home::{Home, MeasuringLock};
+use crate::identify::{Checked, OpenSensors, machine_sensors};
 use crate::machine::{Machine, describe_error, installed_packages};
 use crate::models::Models;
 use crate::opening::{Opened, ReadOnly};
@@ -50,6 +51,8 @@ pub struct Options {
     pub launcher: Option<Arc<dyn Launcher>>,
     /// Fetches wheels; pip when absent.
     pub fetcher: Option<Arc<dyn Fetcher>>,
+    /// Opens the sensors of the machine's chips.
+    pub sensors: OpenSensors,
 }
 
 impl std::fmt::Debug for Options {
@@ -69,6 +72,7 @@ impl Options {
             sleep: std::thread::sleep,
             launcher: None,
             fetcher: None,
+            sensors: machine_sensors(),
         }
     }
 }
@@ -91,6 +95,9 @@ pub struct Router {
     pub(crate) cancelled: Arc<AtomicBool>,
     pub(crate) clock: fn() -> i64,
     pub(crate) sleep: fn(Duration),
+    pub(crate) sensors: OpenSensors,
+    /// What the campaigns of this process found out about their targets' chips.
+    pub(crate) identified: Mutex<BTreeMap<TargetKey, Checked>>,
 }
 
 impl std::fmt::Debug for Router {
@@ -196,6 +203,8 @@ impl Router {
             cancelled: options.cancelled,
             clock: options.clock,
             sleep: options.sleep,
+            sensors: options.sensors,
+            identified: Mutex::default(),
         })
     }
 
@@ -442,7 +451,7 @@ fn process_launcher(
 }
 
 /// Writes `bytes` to `path` through a temporary file, unless they are there already.
-fn write_if_changed(path: &std::path::Path, bytes: &[u8]) -> Result<(), Error> {
+pub(crate) fn write_if_changed(path: &std::path::Path, bytes: &[u8]) -> Result<(), Error> {
     if read_regular(path, bytes.len() as u64).is_ok_and(|old| old == bytes) {
         return Ok(());
     }

@@ -86,6 +86,18 @@ impl SamplingRecord {
     }
 }
 
+impl Router {
+    /// Waits; returns early when the user wants to stop.
+    pub(crate) fn rest(&self, time: Duration) {
+        let mut left = time;
+        while !left.is_zero() && !self.is_cancelled() {
+            let part = left.min(LOOK_EVERY);
+            (self.sleep)(part);
+            left -= part;
+        }
+    }
+}
+
 fn changed_settings(router: &Router) -> BTreeMap<&'static str, &str> {
     let shown = router.settings.shown().iter().filter(|shown| shown.origin != Origin::Default);
     shown.map(|shown| (shown.key, shown.value.as_str())).collect()
@@ -120,12 +132,7 @@ impl Surroundings for Machinery<'_> {
     }
 
     fn rest(&self, time: Duration) {
-        let mut left = time;
-        while !left.is_zero() && !self.is_cancelled() {
-            let part = left.min(LOOK_EVERY);
-            (self.router.sleep)(part);
-            left -= part;
-        }
+        self.router.rest(time);
     }
 
     fn least_sample(&self) -> Duration {

@@ -15,6 +15,7 @@ use siliconroute_engine::packages::{
 use tempfile::TempDir;
 
 use crate::launcher::FakeLauncher;
+use crate::sensors::FakeSensors;
 
 /// A fetcher without a network.
 #[derive(Debug, Clone, Copy, Default)]
@@ -94,7 +95,7 @@ impl TestHome {
         }
     }
 
-    /// Options for this home: the script's workers, a stepping clock, no network.
+    /// Options for this home: the script's workers, a stepping clock, no network, no sensors.
     ///
     /// # Panics
     /// When the settings cannot be resolved.
@@ -106,6 +107,7 @@ impl TestHome {
             sleep: |_time| (),
             launcher: Some(Arc::new(launcher.clone())),
             fetcher: Some(Arc::new(Unreachable)),
+            sensors: FakeSensors::of(launcher, &[]),
             ..Options::new(self.path().to_owned(), settings)
         }
     }

@@ -5,8 +5,8 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use siliconroute_core::TargetKey;
 use siliconroute_core::trial::{Failure, FailureKind};
+use siliconroute_core::{ChipKey, TargetKey};
 use siliconroute_engine::rten::RTEN_VERSION;
 use siliconroute_engine::worker::process::{Launcher, Worker};
 use siliconroute_engine::worker::wire::EngineSpec;
@@ -85,6 +85,15 @@ impl FakeLauncher {
         let mut script = self.script.lock().unwrap_or_else(PoisonError::into_inner);
         let mut targets = script.engines.iter_mut().flat_map(|engine| &mut engine.targets);
         change(targets.find(|fake| fake.target.key.as_str() == key).expect("the script has the target"));
+    }
+
+    /// The chip that works now: that of the target whose worker was last asked to run something.
+    pub(crate) fn working_chip(&self) -> Option<ChipKey> {
+        let script = self.script.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = script.calls.last().filter(|call| matches!(call.request, "run" | "warm_up" | "sample"))?;
+        let mut targets = script.engines.iter().flat_map(|engine| &engine.targets);
+        let working = targets.find(|fake| Some(&fake.target.key) == last.target.as_ref())?;
+        Some(working.answers.clone().unwrap_or_else(|| working.target.chip.clone()))
     }
 
     /// All requests so far, in order.

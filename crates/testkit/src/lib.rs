@@ -4,17 +4,20 @@
 //! never from a clock, so that a campaign over many cases takes milliseconds and always gives the same.
 //!
 //! Reading order: [`target`] (what a simulated target does), [`outputs`] (what it computes), [`worker`]
-//! (how it answers), [`launcher`] (what a test holds), [`home`] (a home folder around all that).
+//! (how it answers), [`launcher`] (what a test holds), [`sensors`] (what shows of it), [`home`] (a home folder around
+//! all that).
 
 pub mod home;
 pub mod launcher;
 pub mod outputs;
+pub mod sensors;
 pub mod target;
 pub mod worker;
 
 pub use home::{TestHome, Unreachable, step_clock};
 pub use launcher::{Call, FakeEngine, FakeLauncher};
 pub use outputs::Outputs;
+pub use sensors::FakeSensors;
 pub use siliconroute_engine as engine;
 pub use siliconroute_onnx as onnx;
 pub use target::{Behaviour, FakeTarget, Fault, Moment, NodePlacement, Strike, TimeLaw};

@@ -145,6 +145,8 @@ pub struct FakeTarget {
     pub target: Target,
     /// Why the engine offers it as unusable.
     pub unavailable: Option<String>,
+    /// The chip that does its work in truth, where that is not the one that it names.
+    pub answers: Option<ChipKey>,
     /// How long a call takes.
     pub law: TimeLaw,
     /// How far samples lie from the law at most, relative to it.
@@ -175,6 +177,7 @@ impl FakeTarget {
                 options: BTreeMap::new(),
             },
             unavailable: None,
+            answers: None,
             law,
             spread: 0.01,
             behaviour: Behaviour::default(),

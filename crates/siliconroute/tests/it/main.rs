@@ -8,6 +8,7 @@ mod concurrency;
 mod discovery;
 mod evaluation;
 mod failures;
+mod identity;
 mod interruption;
 mod learning;
 mod outputs;
