@@ -88,7 +88,7 @@ pub(crate) enum Command {
     /// Set up, measure, learn, decide and check: the first start and every start.
     Up(Up),
     /// List chips and targets, with the reason for each that cannot be used.
-    Devices,
+    Devices(Devices),
     /// List, install, remove and verify engine packages.
     #[command(subcommand)]
     Packages(Packages),
@@ -126,6 +126,30 @@ pub(crate) struct Up {
     /// Models of your own, measured besides the starter models: files or names.
     #[arg(value_name = "MODEL")]
     pub(crate) models: Vec<String>,
+}
+
+/// Arguments of `devices`.
+#[derive(Debug, Args)]
+pub(crate) struct Devices {
+    #[command(subcommand)]
+    pub(crate) command: Option<DevicesCommand>,
+}
+
+/// What else `devices` does.
+#[derive(Debug, Subcommand)]
+pub(crate) enum DevicesCommand {
+    /// Load one target for some seconds and show by the sensors which chip answers.
+    ///
+    /// Ends with exit code 1 when another chip than the target names did the work, and with 0 when it did or the
+    /// sensors cannot tell.
+    Identify {
+        /// The target's key.
+        #[arg(value_name = "TARGET")]
+        target: String,
+        /// How long it is loaded: 0.5 to 600 seconds.
+        #[arg(long, value_name = "N", default_value_t = 5.0)]
+        seconds: f64,
+    },
 }
 
 /// Arguments of `packages`.

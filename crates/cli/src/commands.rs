@@ -74,7 +74,7 @@ pub(crate) fn run(
     }
     match &arguments.command {
         Command::Up(command) => up::run(&session, command),
-        Command::Devices => devices::run(&session),
+        Command::Devices(command) => devices::run(&session, command),
         Command::Packages(command) => packages::run(&session, command),
         Command::Models(command) => models::run(&session, command),
         Command::Bench(command) => bench::run(&session, command),

@@ -1,5 +1,7 @@
 //! `devices`: chips and targets of this machine.
 
+mod identify;
+
 use std::process::ExitCode;
 
 use serde_json::json;
@@ -7,9 +9,17 @@ use siliconroute::Error;
 use siliconroute_core::Reading;
 
 use super::Session;
+use crate::arguments::{Devices, DevicesCommand};
 use crate::output::table;
 
-pub(super) fn run(session: &Session<'_>) -> Result<ExitCode, Error> {
+pub(super) fn run(session: &Session<'_>, command: &Devices) -> Result<ExitCode, Error> {
+    match &command.command {
+        None => list(session),
+        Some(DevicesCommand::Identify { target, seconds }) => identify::run(session, target, *seconds),
+    }
+}
+
+fn list(session: &Session<'_>) -> Result<ExitCode, Error> {
     let targets = session.router.targets(&mut session.progress())?;
     let machine = session.router.machine();
     let output = session.output;

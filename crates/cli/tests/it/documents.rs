@@ -11,6 +11,7 @@ fn every_command_prints_one_document() {
     sandbox.measure();
     for (schema, arguments) in [
         ("siliconroute.devices/1", &["devices"][..]),
+        ("siliconroute.identification/1", &["devices", "identify", "cpu/rten", "--seconds", "0.5"]),
         ("siliconroute.packages/1", &["packages", "list"]),
         ("siliconroute.packages/1", &["packages", "verify"]),
         ("siliconroute.models/1", &["models", "list"]),

@@ -37,6 +37,7 @@ fn every_command_has_its_help() {
         insta::assert_snapshot!(format!("help_{command}"), help);
     }
     for (command, inner) in [
+        ("devices", "identify"),
         ("packages", "install"),
         ("packages", "remove"),
         ("packages", "verify"),

@@ -92,6 +92,20 @@ fn an_interrupt_ends_the_work_in_order() {
 }
 
 #[test]
+fn an_interrupt_ends_an_identification_in_order() {
+    let sandbox = Sandbox::new();
+    let mut running =
+        Running::start(&sandbox, &["devices", "identify", "cpu/rten", "--seconds", "600", "--json"]);
+    running.wait_for("at work");
+    running.signal("INT");
+    let (status, out, messages) = running.end();
+    assert_eq!(status.code(), Some(130), "{messages}");
+    let document: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(document["error"]["code"], "interrupted");
+    sandbox.is_intact();
+}
+
+#[test]
 fn a_second_interrupt_ends_the_program_at_once() {
     let sandbox = Sandbox::new();
     let mut running = Running::start(&sandbox, ENDLESS);

@@ -97,3 +97,31 @@ fn every_chip_and_target_has_a_state() {
     assert!(targets[0]["reason"].is_null());
     assert!(found["chips"].as_array().unwrap().len() >= 3, "{found}");
 }
+
+#[test]
+fn a_target_is_identified_as_far_as_sensors_can_tell() {
+    let sandbox = Sandbox::new();
+    let identify = ["devices", "identify", "cpu/rten", "--seconds", "1"];
+    let found = sandbox.document("siliconroute.identification/1", &identify);
+    assert_eq!((&found["target"], &found["expected"]), (&"cpu/rten".into(), &"cpu".into()));
+    // On a busy machine the load does not show.
+    let answer = found["agrees"]["answer"].as_str().unwrap();
+    assert!(["agrees", "cannot_tell"].contains(&answer), "{found}");
+    assert_eq!(found["agrees"]["reason"].is_string(), answer == "cannot_tell", "{found}");
+    let cpu = found["chips"].as_array().unwrap().iter().find(|chip| chip["chip"] == "cpu").unwrap();
+    assert!(cpu["rest"]["samples"].as_u64().unwrap() > 0 && cpu["load"]["samples"].as_u64().unwrap() > 0);
+    let shown = sandbox.succeed(&identify).out;
+    for part in ["cpu/rten worked on conv-64c-4l", "at rest", "at work", "cpu/rten"] {
+        assert!(shown.contains(part), "`{part}` is not in: {shown}");
+    }
+}
+
+#[test]
+fn refuses_to_identify_what_is_no_target_or_takes_for_ever() {
+    let sandbox = Sandbox::new();
+    sandbox.refuse(2, &["unknown target `nope`", "cpu/rten"], &["devices", "identify", "nope"]);
+    for seconds in ["0", "-1", "nan", "inf", "601"] {
+        let seconds = format!("--seconds={seconds}");
+        sandbox.refuse(2, &["0.5 to 600 seconds"], &["devices", "identify", "cpu/rten", &seconds]);
+    }
+}
