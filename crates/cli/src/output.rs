@@ -1,6 +1,6 @@
 //! What is printed: tables for people, one JSON document for programs, errors with their hints.
 //!
-//! Invariant: text from outside goes through [`visible`] here and nowhere else; a reader that closes the pipe
+//! Invariant: text from outside goes through [`visible()`] here and nowhere else; a reader that closes the pipe
 //! ends the output, not the program with a panic; a result that cannot be written is never passed over.
 
 mod listing;

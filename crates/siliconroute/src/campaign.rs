@@ -133,7 +133,7 @@ pub struct Setting<'a> {
     pub sampling: &'a Sampling,
     /// Seed of the order of targets.
     pub order_seed: u64,
-    /// When no new sample may begin, on [`Self::elapsed`]'s scale; the case's share of a budget.
+    /// When no new sample may begin, on the scale of [`Surroundings::elapsed`]; the case's share of a budget.
     pub until: Option<Duration>,
     /// What surrounds the measurement.
     pub surroundings: &'a dyn Surroundings,
