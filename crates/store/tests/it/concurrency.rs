@@ -78,7 +78,7 @@ fn a_process_that_is_ended_while_writing_leaves_whole_trials() {
         .execute(&format!("INSERT INTO trial ({columns}, samples) SELECT {columns}, 20000 FROM trial"), [])
         .unwrap();
     for sequence in 0..20_000 {
-        writer.execute("INSERT INTO sample VALUES (2, ?1, 0, 1, 1000)", [sequence]).unwrap();
+        writer.execute("INSERT INTO sample VALUES (2, ?1, 0, 1, 1000, NULL)", [sequence]).unwrap();
     }
 
     // The files as they lie there are what a sudden end leaves.

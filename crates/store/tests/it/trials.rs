@@ -85,7 +85,7 @@ fn raw_data_cannot_be_changed() {
     for attempt in [
         "UPDATE sample SET total_ns = 1",
         "DELETE FROM sample",
-        "INSERT OR REPLACE INTO sample VALUES (1, 0, 0, 1, 1)",
+        "INSERT OR REPLACE INTO sample VALUES (1, 0, 0, 1, 1, NULL)",
         "UPDATE trial SET first_run_ns = 1",
         "DELETE FROM trial",
     ] {

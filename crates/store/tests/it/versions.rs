@@ -11,8 +11,9 @@ use siliconroute_store::{APPLICATION_ID, OpenOptions, SCHEMA_VERSION, Store, Tri
 /// The step to each version, and rows as that version wrote them.
 const VERSIONS: &[(&str, &str)] = &[
     (include_str!("../../migrations/0001_initial.sql"), include_str!("../fixtures/0001_rows.sql")),
-    // Version 2 has another rule, and rows as before.
+    // Version 2 has another rule, and rows as before; version 3 more columns, which such rows leave empty.
     (include_str!("../../migrations/0002_json_or_null.sql"), include_str!("../fixtures/0001_rows.sql")),
+    (include_str!("../../migrations/0003_workloads.sql"), include_str!("../fixtures/0001_rows.sql")),
 ];
 
 #[test]
