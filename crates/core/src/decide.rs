@@ -174,11 +174,7 @@ impl Decision<'_> {
             }
         };
         let time = format_duration_ns(best.time_ns);
-        let range = format!(
-            "95 % interval {} to {}",
-            format_duration_ns(best.interval.low),
-            format_duration_ns(best.interval.high)
-        );
+        let range = format!("95 % interval {}", format_interval_ns(best.interval, " to "));
         let needs = match best.source {
             Source::Measured { .. } => "needs",
             Source::Fitted { extrapolated: false, .. } => "is predicted to need",
@@ -201,8 +197,29 @@ impl Decision<'_> {
     }
 }
 
-/// Writes a duration with three significant digits and a fitting unit.
+/// Ends of an interval that lie further apart than this tell nothing.
+const WIDEST_RATIO: f64 = 1e3;
+
+/// Writes an interval of durations, its ends joined by `between`, or that it is too wide to tell anything: its
+/// upper end is over 1000 times its lower one.
+pub fn format_interval_ns(interval: Interval, between: &str) -> String {
+    let Interval { low, high } = interval;
+    // Not the other way round, so that NaN counts as wide.
+    if high <= low * WIDEST_RATIO {
+        format!("{}{between}{}", format_duration_ns(low), format_duration_ns(high))
+    } else {
+        "too wide to tell".to_owned()
+    }
+}
+
+/// Writes a duration with three significant digits and a fitting unit; 0.01 ns is the least that is told apart.
 pub fn format_duration_ns(ns: f64) -> String {
+    if ns == 0.0 {
+        return "0 ns".to_owned();
+    }
+    if ns > 0.0 && ns < 0.01 {
+        return "< 0.01 ns".to_owned();
+    }
     // Rounded first, so that 999.6 µs becomes 1.00 ms and not 1000 µs.
     let (value, unit) = match three_digits(ns) {
         _ if !ns.is_finite() => return "unknown".to_owned(),

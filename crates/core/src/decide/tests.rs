@@ -358,12 +358,31 @@ fn up_to_the_inline_number_nothing_is_allocated_for_candidates() {
 }
 
 #[test]
+fn an_interval_beyond_a_factor_of_a_thousand_is_too_wide_to_tell() {
+    #[track_caller]
+    fn check(low: f64, high: f64, expected: &str) {
+        assert_eq!(format_interval_ns(Interval { low, high }, " to "), expected);
+    }
+    check(1e3, 2e3, "1.00 µs to 2.00 µs");
+    check(1e3, 1e6, "1.00 µs to 1.00 ms");
+    check(1e3, 1.001e6, "too wide to tell");
+    check(1e-9, 1e9, "too wide to tell");
+    check(0.0, 1e9, "too wide to tell");
+    check(0.0, 0.0, "0 ns to 0 ns");
+    check(1.0, f64::INFINITY, "too wide to tell");
+    check(f64::NAN, 1.0, "too wide to tell");
+}
+
+#[test]
 fn durations_have_three_digits_and_a_unit() {
     #[track_caller]
     fn check(ns: f64, expected: &str) {
         assert_eq!(format_duration_ns(ns), expected);
     }
-    check(0.0, "0.00 ns");
+    check(0.0, "0 ns");
+    check(1e-9, "< 0.01 ns");
+    check(0.004, "< 0.01 ns");
+    check(0.01, "0.01 ns");
     check(0.4, "0.40 ns");
     check(999.0, "999 ns");
     check(1e3, "1.00 µs");
