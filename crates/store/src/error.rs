@@ -4,7 +4,7 @@
 //! or [`StoreError::hint`].
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
@@ -127,7 +127,7 @@ impl OpenError {
     }
 
     /// Sorts an error of SQLite that came up while opening `path`.
-    pub(crate) fn sort(path: &std::path::Path, waited_ms: u32, error: rusqlite::Error) -> Self {
+    pub(crate) fn sort(path: &Path, waited_ms: u32, error: rusqlite::Error) -> Self {
         let path = path.to_owned();
         match error.sqlite_error_code() {
             Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
@@ -150,50 +150,62 @@ impl OpenError {
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// There is no room for the file to grow.
-    #[error("cannot {operation}: no space is left for the store")]
+    #[error("cannot {operation}: no space is left for the store {}", path.display())]
     Full {
         /// What was tried.
         operation: &'static str,
+        /// The file.
+        path: PathBuf,
         /// What SQLite says.
         source: Cause,
     },
     /// Another process held the store for longer than the busy timeout.
-    #[error("cannot {operation}: the store is locked by another process")]
+    #[error("cannot {operation}: the store {} is locked by another process", path.display())]
     Busy {
         /// What was tried.
         operation: &'static str,
+        /// The file.
+        path: PathBuf,
         /// What SQLite says.
         source: Cause,
     },
     /// The store was opened for reading alone, or its file became read-only.
-    #[error("cannot {operation}: the store is read-only")]
+    #[error("cannot {operation}: the store {} is read-only", path.display())]
     ReadOnly {
         /// What was tried.
         operation: &'static str,
+        /// The file.
+        path: PathBuf,
         /// What SQLite says.
         source: Cause,
     },
     /// The file is damaged, or holds a value that this program cannot read.
-    #[error("cannot {operation}: the store is damaged")]
+    #[error("cannot {operation}: the store {} is damaged", path.display())]
     Corrupt {
         /// What was tried.
         operation: &'static str,
+        /// The file.
+        path: PathBuf,
         /// What is wrong.
         source: Cause,
     },
     /// The data break a rule of the schema, such as a reference to something never recorded.
-    #[error("cannot {operation}: the data do not fit the store")]
+    #[error("cannot {operation}: the data do not fit the store {}", path.display())]
     Refused {
         /// What was tried.
         operation: &'static str,
+        /// The file.
+        path: PathBuf,
         /// The rule.
         source: Cause,
     },
     /// Anything else, such as a disk that fails.
-    #[error("cannot {operation}")]
+    #[error("cannot {operation} in the store {}", path.display())]
     Other {
         /// What was tried.
         operation: &'static str,
+        /// The file.
+        path: PathBuf,
         /// What SQLite says.
         source: Cause,
     },
@@ -233,10 +245,11 @@ impl From<rusqlite::Error> for Fault {
 
 impl Fault {
     /// Sorts the failure by what a caller can do about it.
-    pub(crate) fn during(self, operation: &'static str) -> StoreError {
+    pub(crate) fn during(self, operation: &'static str, path: &Path) -> StoreError {
+        let path = path.to_owned();
         let error = match self {
-            Self::Refused(reason) => return StoreError::Refused { operation, source: reason.into() },
-            Self::Corrupt(reason) => return StoreError::Corrupt { operation, source: reason.into() },
+            Self::Refused(reason) => return StoreError::Refused { operation, path, source: reason.into() },
+            Self::Corrupt(reason) => return StoreError::Corrupt { operation, path, source: reason.into() },
             Self::Sqlite(error) => error,
         };
         let unreadable = matches!(
@@ -250,20 +263,20 @@ impl Fault {
         let code = error.sqlite_error_code();
         let source = error.into();
         match code {
-            _ if unreadable => StoreError::Corrupt { operation, source },
-            _ if unwritable => StoreError::Refused { operation, source },
-            Some(ErrorCode::DiskFull) => StoreError::Full { operation, source },
+            _ if unreadable => StoreError::Corrupt { operation, path, source },
+            _ if unwritable => StoreError::Refused { operation, path, source },
+            Some(ErrorCode::DiskFull) => StoreError::Full { operation, path, source },
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-                StoreError::Busy { operation, source }
+                StoreError::Busy { operation, path, source }
             }
-            Some(ErrorCode::ReadOnly) => StoreError::ReadOnly { operation, source },
+            Some(ErrorCode::ReadOnly) => StoreError::ReadOnly { operation, path, source },
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-                StoreError::Corrupt { operation, source }
+                StoreError::Corrupt { operation, path, source }
             }
             Some(ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch | ErrorCode::TooBig) => {
-                StoreError::Refused { operation, source }
+                StoreError::Refused { operation, path, source }
             }
-            _ => StoreError::Other { operation, source },
+            _ => StoreError::Other { operation, path, source },
         }
     }
 }

@@ -111,7 +111,7 @@ impl Store {
             transaction.commit()?;
             Ok(value)
         };
-        attempt().map_err(|fault: Fault| fault.during(operation))
+        attempt().map_err(|fault: Fault| fault.during(operation, &self.path))
     }
 
     /// Runs queries.
@@ -120,7 +120,7 @@ impl Store {
         operation: &'static str,
         work: impl FnOnce(&Connection) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
-        work(&self.lock()).map_err(|fault| fault.during(operation))
+        work(&self.lock()).map_err(|fault| fault.during(operation, &self.path))
     }
 
     /// A panic while the lock was held has rolled its transaction back, so the connection is sound.

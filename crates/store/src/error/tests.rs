@@ -1,7 +1,5 @@
 //! The sorting of SQLite's errors.
 
-use std::path::Path;
-
 use rusqlite::ffi;
 
 use super::*;
@@ -13,10 +11,11 @@ fn check(code: i32, open: &str, operation: &str) {
     let opening = OpenError::sort(Path::new("a.db"), 5, error());
     assert_eq!(name(format!("{opening:?}")), open, "code {code}");
     assert!(std::error::Error::source(&opening).is_some());
-    let during = Fault::from(error()).during("record a trial");
+    let during = Fault::from(error()).during("record a trial", Path::new("a.db"));
     assert_eq!(name(format!("{during:?}")), operation, "code {code}");
     assert!(std::error::Error::source(&during).is_some());
     assert!(during.to_string().starts_with("cannot record a trial"), "{during}");
+    assert!(during.to_string().contains("a.db"), "{during}");
     assert!(!during.hint().is_empty());
 }
 
