@@ -17,9 +17,11 @@ Exit codes:
   4    the store is unusable
   130  interrupted
 
-With --json a failure is a document as well: {\"schema\": \"siliconroute.error/1\",
-\"error\": {\"code\", \"exit_code\", \"message\", \"hint\"}}. The code is work_failed, usage,
-nothing_suitable, store or interrupted; the hint may be null.";
+With --json there is exactly one document, and whenever the exit code is not 0 it holds
+\"error\": {\"code\", \"exit_code\", \"message\", \"hint\"}. A result that is a failure, such as
+a benchmark that was interrupted or in which a case was not measured, keeps its schema and
+has the error in it; without a result the schema is siliconroute.error/1. The code is
+work_failed, usage, nothing_suitable, store or interrupted; the hint may be null.";
 
 /// Measures ONNX models on every chip of this machine and routes each inference to the best one.
 #[derive(Debug, Parser)]
@@ -36,14 +38,44 @@ impl Arguments {
     pub(crate) fn wants_document(&self) -> bool {
         let format = match &self.command {
             Command::Bench(bench) => bench.output,
-            _ => Format::Table,
+            _ => None,
         };
-        self.global.json || format == Format::Json
+        self.global.json || format == Some(Format::Json)
+    }
+
+    /// What of the arguments goes against one another or would be ignored, in a sentence.
+    pub(crate) fn contradiction(&self) -> Option<String> {
+        let Command::Bench(bench) = &self.command else { return None };
+        if let Some(format @ (Format::Table | Format::Csv | Format::Md)) = bench.output
+            && self.global.json
+        {
+            let value = format.to_possible_value()?;
+            return Some(format!("--json and --output {} ask for two forms of the result", value.get_name()));
+        }
+        let of_campaigns =
+            !bench.compare.is_empty() && bench.compare.iter().all(|word| word.parse::<i64>().is_ok());
+        let ignored = [
+            ("--model", !bench.models.is_empty()),
+            ("--batch", !bench.batch.is_empty()),
+            ("--shape", !bench.shape.shape.is_empty()),
+            ("--sessions", bench.sessions.is_some()),
+            ("--concurrency", bench.concurrency.is_some()),
+            ("--iterations", bench.iterations.is_some()),
+            ("--budget", bench.budget.is_some()),
+            ("--plan", bench.plan),
+            ("--resume", bench.resume),
+            ("--energy", bench.energy),
+        ];
+        let (flag, _) = ignored.into_iter().find(|(_, given)| of_campaigns && *given)?;
+        Some(format!("--compare with two campaigns measures nothing, so {flag} would be ignored"))
     }
 }
 
 /// Where the help lists the flags that every command takes.
 const GLOBAL: &str = "Global options";
+
+/// What the help says of the home and of the variable that names it.
+const HOME: &str = "The home folder: store, packages, models, settings [env: SILICONROUTE_HOME]";
 
 /// Flags that every command takes.
 #[derive(Debug, Args)]
@@ -51,10 +83,11 @@ pub(crate) struct Global {
     /// Print one JSON document on standard output, and nothing else there.
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) json: bool,
-    /// The home folder: store, packages, models, settings.
-    #[arg(long, global = true, help_heading = GLOBAL, env = "SILICONROUTE_HOME", hide_env_values = true, value_name = "DIR")]
+    /// The home folder.
+    // Its variable is not read by clap, which would show the flag in usage texts as if it had been written.
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "DIR", help = HOME)]
     pub(crate) home: Option<PathBuf>,
-    /// Show no progress.
+    /// Show no progress; notices that change what the result means are shown.
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) quiet: bool,
     /// Show more of what happens; twice for everything.
@@ -294,9 +327,9 @@ pub(crate) struct Bench {
     /// Show the energy of each inference, where a sensor tells it.
     #[arg(long)]
     pub(crate) energy: bool,
-    /// The format of the result.
-    #[arg(short, long, value_enum, default_value_t = Format::Table)]
-    pub(crate) output: Format,
+    /// The format of the result; a table when absent.
+    #[arg(short, long, value_enum)]
+    pub(crate) output: Option<Format>,
 }
 
 /// Arguments that name a case and how it is to be decided.
@@ -354,7 +387,7 @@ pub(crate) struct Evaluate {
     #[arg(short, long = "model", value_name = "MODEL")]
     pub(crate) models: Vec<String>,
     /// Batch sizes of the named models, separated by commas.
-    #[arg(long, value_name = "N", value_delimiter = ',')]
+    #[arg(long, value_name = "N", value_delimiter = ',', requires = "models")]
     pub(crate) batch: Vec<u64>,
     /// Print the latest stored checks and measure nothing.
     #[arg(long)]

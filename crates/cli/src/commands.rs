@@ -50,7 +50,7 @@ pub(crate) fn run(
             return Err(Error::Usage("the home folder must not be empty".to_owned()));
         }
         Some(home) => Ok(absolute(home)),
-        None => Home::default_root(),
+        None => Home::root_from_environment(),
     };
     let ignored_variable = arguments.global.home.is_none().then(Home::ignored_variable).flatten();
     if let Command::Doctor = &arguments.command {

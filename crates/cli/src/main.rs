@@ -13,7 +13,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use clap::Parser as _;
+use clap::error::ErrorKind as Misuse;
+use clap::{CommandFactory as _, Parser as _};
 use siliconroute::Error;
 use siliconroute::machine::describe_error;
 use siliconroute::router::WORKER_ARGUMENT;
@@ -35,6 +36,10 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return usage::refuse(error),
     };
+    if let Some(contradiction) = arguments.contradiction() {
+        let mut command = Arguments::command();
+        return usage::refuse(command.error(Misuse::ArgumentConflict, contradiction));
+    }
     start_logging(arguments.global.verbose);
     let cancelled = Arc::new(AtomicBool::new(false));
     listen_for_interrupts(&cancelled);

@@ -1,18 +1,20 @@
 //! What is printed: tables for people, one JSON document for programs, errors with their hints.
 //!
 //! Invariant: text from outside goes through [`visible()`] here and nowhere else; a reader that closes the pipe
-//! ends the output, not the program with a panic; a result that cannot be written is never passed over.
+//! ends the output, not the program with a panic; a result that cannot be written is never passed over; there
+//! is at most one document.
 
 mod listing;
 mod visible;
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::fmt::Display;
 use std::io::{self, Write};
 
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use siliconroute::machine::describe_error;
+pub(crate) use siliconroute::wording::binary_size as bytes;
 use siliconroute::{Error, ErrorKind};
 
 pub(crate) use listing::{Listing, optional, table};
@@ -24,11 +26,12 @@ pub(crate) struct Output {
     pub(crate) json: bool,
     pub(crate) quiet: bool,
     lost: OnceCell<io::Error>,
+    documented: Cell<bool>,
 }
 
 impl Output {
     pub(crate) fn new(json: bool, quiet: bool) -> Self {
-        Self { json, quiet, lost: OnceCell::new() }
+        Self { json, quiet, lost: OnceCell::new(), documented: Cell::new(false) }
     }
 
     /// Prints a line of the result.
@@ -36,8 +39,11 @@ impl Output {
         self.verbatim(&visible(&text.to_string()));
     }
 
-    /// Prints a table.
-    pub(crate) fn table(&self, listing: Listing) {
+    /// Prints a table; nothing of one without rows.
+    pub(crate) fn table(&self, listing: &Listing) {
+        if listing.is_empty() {
+            return;
+        }
         let width = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0);
         self.verbatim(&listing.text(width));
     }
@@ -62,8 +68,18 @@ impl Output {
         self.lost.get()
     }
 
+    /// Prints the one JSON document of a result that is a failure as well, where there is a `failure`.
+    pub(crate) fn document_with(&self, mut document: Value, failure: Option<&Error>) {
+        if let Some(failure) = failure {
+            let hint = failure.hint();
+            document["error"] = error_object(failure.kind(), &describe_error(failure), hint.as_deref());
+        }
+        self.document(&document);
+    }
+
     /// Prints the one JSON document of the result.
     pub(crate) fn document(&self, document: &impl Serialize) {
+        self.documented.set(true);
         match serde_json::to_string_pretty(document) {
             // JSON has escapes of its own, and programs want the names as they are.
             Ok(text) => self.verbatim(&text),
@@ -80,11 +96,9 @@ impl Output {
         }
     }
 
-    /// Tells the user something that may surprise, unless only the result is wanted.
+    /// Tells the user something that changes what the result means, which is never kept quiet.
     pub(crate) fn note(&self, text: impl Display) {
-        if !self.quiet {
-            self.message(format!("note: {text}"));
-        }
+        self.message(format!("note: {text}"));
     }
 
     /// Tells something in lines of this program's own making, whose parts may come from outside.
@@ -102,33 +116,22 @@ impl Output {
         }
     }
 
-    /// Where a program reads the result, it reads the failure there too.
+    /// Where a program reads the result, it reads the failure there too, unless the result has told it.
     pub(crate) fn failure_document(&self, kind: ErrorKind, message: &str, hint: Option<&str>) {
-        if self.json {
-            self.document(&json!({
-                "schema": "siliconroute.error/1",
-                "error": {
-                    "code": kind.code(), "exit_code": kind.exit_code(), "message": message, "hint": hint,
-                },
-            }));
+        if self.json && !self.documented.get() {
+            let error = error_object(kind, message, hint);
+            self.document(&json!({"schema": "siliconroute.error/1", "error": error}));
         }
     }
+}
+
+fn error_object(kind: ErrorKind, message: &str, hint: Option<&str>) -> Value {
+    json!({"code": kind.code(), "exit_code": kind.exit_code(), "message": message, "hint": hint})
 }
 
 /// Milliseconds with a fitting unit.
 pub(crate) fn milliseconds(ms: f64) -> String {
     siliconroute_core::decide::format_duration_ns(ms * 1e6)
-}
-
-/// Bytes with a binary unit.
-pub(crate) fn bytes(count: u64) -> String {
-    let value = count as f64;
-    match count {
-        0..1024 => format!("{count} B"),
-        1024..1_048_576 => format!("{:.1} KiB", value / 1024.0),
-        1_048_576..1_073_741_824 => format!("{:.1} MiB", value / 1_048_576.0),
-        _ => format!("{:.1} GiB", value / 1_073_741_824.0),
-    }
 }
 
 /// A large count of a unit, such as `4.09 GFLOP` or `64 FLOP`.

@@ -1,4 +1,4 @@
-//! Progress on standard error: bars on a terminal, plain lines elsewhere, nothing when quiet.
+//! Progress on standard error: bars on a terminal, plain lines elsewhere, nothing but notices when quiet.
 
 use std::io::IsTerminal as _;
 use std::time::Duration;
@@ -102,6 +102,10 @@ fn coarse(time: Duration) -> String {
 impl Listener for Progress<'_> {
     fn event(&mut self, event: Event) {
         if self.output.quiet {
+            // Only progress is kept quiet: a notice says what the result has become.
+            if let Event::Notice(text) = event {
+                self.output.note(text);
+            }
             return;
         }
         match event {

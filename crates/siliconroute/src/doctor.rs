@@ -3,25 +3,25 @@
 //! Invariant: a fault is a finding and never the end of the examination: whatever can still be looked at is,
 //! with a stand-in where a part is unusable. Only the user's wish to stop ends it early.
 
+mod fetching;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use serde::Serialize;
-use siliconroute_core::Reading;
-use siliconroute_engine::packages::{Table, fits};
 use siliconroute_store::Store;
 
+use self::fetching::{check_fetcher, check_space, missing_packages};
 use crate::engine_packages::reinstall;
 use crate::error::{Error, ErrorKind};
 use crate::event::Listener;
 use crate::home::{Home, HomeError};
 use crate::machine::{PackageFault, describe_error, installed_packages};
-use crate::opening::{Opened, ReadOnly, open_home, open_store};
+use crate::opening::{Obstacle, Opened, ReadOnly, open_home, open_store};
 use crate::router::{Options, Router};
 use crate::settings::{Settings, SettingsError};
-use crate::space::{HOME_HINT, STORE_RESERVE_BYTES, mebibytes};
-use crate::up::starter_bytes;
+use crate::wording::{binary_size, counted};
 
 /// How a check came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -82,10 +82,25 @@ impl Check {
 }
 
 /// The worst kind of failure among `checks`; an unusable store is worse than anything else.
-pub fn worst_failure(checks: &[Check]) -> Option<ErrorKind> {
+fn worst_failure(checks: &[Check]) -> Option<ErrorKind> {
     [ErrorKind::Store, ErrorKind::Usage, ErrorKind::NothingSuitable, ErrorKind::WorkFailed]
         .into_iter()
         .find(|kind| checks.iter().any(|check| check.failure == Some(*kind)))
+}
+
+/// The failure that `checks` amount to; `None` when nothing is broken.
+pub fn failure(checks: &[Check]) -> Option<Error> {
+    let kind = worst_failure(checks)?;
+    let broken: Vec<&str> = checks
+        .iter()
+        .filter(|check| check.health == Health::Broken)
+        .map(|check| check.subject.as_str())
+        .collect();
+    Some(Error::Finding {
+        kind,
+        message: format!("broken: {}", broken.join(", ")),
+        advice: Some("do what the findings say, and run `siliconroute doctor` again".to_owned()),
+    })
 }
 
 /// What is to be examined, as far as it could be found out.
@@ -120,22 +135,31 @@ pub fn diagnose(patient: Patient, listener: &mut dyn Listener) -> Result<Vec<Che
             Settings::defaults()
         }
     };
-    let opened = open(patient.home, settings.read_only, &mut checks)?;
-    if opened.read_only.is_none() {
-        check_space(&opened.home, &mut checks);
-    }
+    let opened = open(patient.home, &settings, &mut checks)?;
     let root = opened.home.root().to_owned();
     let options = Options { cancelled: patient.cancelled, ..Options::new(root, settings) };
-    Router::assemble(options, opened)?.examine(checks, listener)
+    let router = Router::assemble(options, opened)?;
+    if router.read_only.is_none() {
+        checks.push(check_space(&router));
+        checks.extend(check_fetcher(&router, &std::env::var_os("PATH").unwrap_or_default()));
+    }
+    router.examine(checks, listener)
 }
 
 /// Opens home and store, with a stand-in for what cannot be used.
-fn open(home: Result<PathBuf, HomeError>, read_only: bool, checks: &mut Vec<Check>) -> Result<Opened, Error> {
-    let home = match home.and_then(|root| open_home(root, read_only)) {
+fn open(
+    home: Result<PathBuf, HomeError>,
+    settings: &Settings,
+    checks: &mut Vec<Check>,
+) -> Result<Opened, Error> {
+    let home = match home.and_then(|root| open_home(root, settings.read_only)) {
         Ok(home) => home,
         Err(error) => {
             checks.push(Check::of_error("home", &error.into()));
-            let read_only = ReadOnly::new("there is no home".to_owned())?;
+            let read_only = ReadOnly::new(Obstacle {
+                reason: "there is no home".to_owned(),
+                advice: "see the home".to_owned(),
+            })?;
             let home = Home::at(read_only.scratch().to_owned());
             checks.push(Check::advice("store", "not looked at, since there is no home", "see the home"));
             let store = Store::open_empty(&home.store())?;
@@ -144,26 +168,22 @@ fn open(home: Result<PathBuf, HomeError>, read_only: bool, checks: &mut Vec<Chec
     };
     let path = home.store();
     let root = home.root().display().to_string();
-    let (store, reason, fault) = match open_store(&home, read_only) {
-        Ok((store, reason)) => {
+    let (store, obstacle, fault) = match open_store(&home, Obstacle::of_setting(settings)) {
+        Ok((store, obstacle)) => {
             let fault = check_store(&store);
-            (store, reason, fault)
+            (store, obstacle, fault)
         }
         Err(error) => {
             let fault = Check::broken(ErrorKind::Store, "store", describe_error(&error), error.hint());
             (Store::open_empty(&path)?, None, Some(fault))
         }
     };
-    checks.push(match &reason {
+    checks.push(match &obstacle {
         None => Check::good("home", root),
-        Some(reason) => Check::advice(
+        Some(Obstacle { reason, advice }) => Check::advice(
             "home",
             format!("{root} is read-only, so only commands that keep nothing work: {reason}"),
-            if read_only {
-                "nothing, unless something is to be kept: then change that setting"
-            } else {
-                "allow writing to the home, or choose another with --home or SILICONROUTE_HOME"
-            },
+            format!("nothing, unless something is to be kept: then {advice}"),
         ),
     });
     let store = match fault {
@@ -176,7 +196,7 @@ fn open(home: Result<PathBuf, HomeError>, read_only: bool, checks: &mut Vec<Chec
             Store::open_empty(&path)?
         }
     };
-    let read_only = reason.map(ReadOnly::new).transpose()?;
+    let read_only = obstacle.map(ReadOnly::new).transpose()?;
     Ok(Opened { home, store, read_only })
 }
 
@@ -187,30 +207,11 @@ fn check_store(store: &Store) -> Option<Check> {
     match store.check() {
         Ok(faults) if faults.is_empty() => None,
         Ok(faults) => {
-            broken(faults.join("; "), "restore store.sqlite from a copy, or move it away to start afresh")
+            let finding = format!("{} is damaged: {}", store.path().display(), faults.join("; "));
+            broken(finding, "restore store.sqlite from a copy, or move it away to start afresh")
         }
         Err(error) => broken(describe_error(&error), error.hint()),
     }
-}
-
-/// Whether the home's disk holds what a first start writes.
-fn check_space(home: &Home, checks: &mut Vec<Check>) {
-    let needed = starter_bytes(&home.models()).saturating_add(STORE_RESERVE_BYTES);
-    checks.push(match siliconroute_hardware::free_space_bytes(home.root()) {
-        Reading::Available(free) if free < needed => Check::advice(
-            "space",
-            format!(
-                "{} are free, and models and measurements of a first start take {}",
-                mebibytes(free),
-                mebibytes(needed)
-            ),
-            HOME_HINT,
-        ),
-        Reading::Available(free) => Check::good("space", format!("{} are free", mebibytes(free))),
-        Reading::Unavailable(reason) => {
-            Check::advice("space", format!("not known: {reason}"), "nothing, unless the disk is full")
-        }
-    });
 }
 
 impl Router {
@@ -255,14 +256,14 @@ impl Router {
         }
         checks.push(match self.learn(&targets).map(|learned| learned.knowledge.known_cases()) {
             Ok(0) => Check::advice("knowledge", "nothing was measured yet", "run `siliconroute up --once`"),
-            Ok(known) => Check::good("knowledge", format!("{known} cases measured")),
+            Ok(known) => Check::good("knowledge", format!("{} measured", counted(known, "case"))),
             Err(error) => Check::of_error("knowledge", &error),
         });
         Ok(checks)
     }
 
     fn diagnose_packages(&self, checks: &mut Vec<Check>, listener: &mut dyn Listener) -> Result<(), Error> {
-        let (installed, faults) = installed_packages(&self.home.packages());
+        let (_installed, faults) = installed_packages(&self.home.packages());
         for fault in faults {
             // A damaged one is found by the verification as well.
             if let PackageFault::Unfit(finding) = fault {
@@ -294,16 +295,12 @@ impl Router {
                 "see that the packages folder can be read",
             )),
         }
-        let facts = self.machine.package_facts();
-        for package in Table::embedded().packages() {
-            let missing = !installed.iter().any(|have| have.name == package.name);
-            if missing && package.recommended && fits(package, &facts).is_ok() {
-                checks.push(Check::advice(
-                    format!("package {}", package.name),
-                    "fits this machine and is not installed",
-                    "run `siliconroute up --once`, or `siliconroute packages install` with its name",
-                ));
-            }
+        for (package, size_bytes) in missing_packages(self) {
+            checks.push(Check::advice(
+                format!("package {}", package.name),
+                format!("fits this machine and is not installed ({})", binary_size(size_bytes)),
+                "run `siliconroute up --once`, or `siliconroute packages install` with its name",
+            ));
         }
         Ok(())
     }

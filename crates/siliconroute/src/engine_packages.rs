@@ -85,6 +85,24 @@ pub struct Verified {
     pub strays: Vec<PathBuf>,
 }
 
+impl Verified {
+    /// The failure that changed packages amount to; `None` when all are intact.
+    pub fn failure(&self) -> Option<Error> {
+        let changed: Vec<&str> = self
+            .packages
+            .iter()
+            .filter(|package| !package.intact)
+            .map(|package| package.name.as_str())
+            .collect();
+        let first = changed.first()?;
+        Some(Error::Finding {
+            kind: ErrorKind::WorkFailed,
+            message: format!("not as its makers published it: {}", changed.join(", ")),
+            advice: Some(reinstall(first)),
+        })
+    }
+}
+
 impl Router {
     /// All packages of the table, as they stand on this machine.
     pub fn package_states(&self) -> Vec<PackageState> {

@@ -16,6 +16,9 @@ use crate::models::ModelError;
 use crate::settings::SettingsError;
 use crate::space::{HOME_HINT, is_disk_full};
 
+/// What to do about a package that is not there.
+const INSTALLED_HINT: &str = "`siliconroute packages list` shows which packages are installed";
+
 /// What kind of failure an error is; exit codes and protocol statuses follow from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
@@ -176,6 +179,18 @@ pub enum Error {
         path: PathBuf,
         /// What stands against writing there.
         reason: String,
+        /// What the user can do about it.
+        advice: String,
+    },
+    /// The result is whole, and what it says is a failure: a check found damage, a case was not measured.
+    #[error("{message}")]
+    Finding {
+        /// The kind of failure.
+        kind: ErrorKind,
+        /// What was found.
+        message: String,
+        /// What the user can do about it, where something helps.
+        advice: Option<String>,
     },
     /// The user stopped it.
     #[error("interrupted; what was measured is kept, and the next start goes on from there")]
@@ -218,11 +233,13 @@ impl Error {
             | Self::ModelRefused { .. }
             | Self::UnknownPackage { .. }
             | Self::UnknownTarget { .. } => ErrorKind::Usage,
+            Self::Finding { kind, .. } => *kind,
             Self::Model(error) => error.kind(),
             Self::ArrayFile(error) if matches!(**error, ArrayFileError::Write { .. }) => {
                 ErrorKind::WorkFailed
             }
             Self::Inputs(_) | Self::ArrayFile(_) => ErrorKind::Usage,
+            Self::Home(error) => error.kind(),
             Self::OpenStore(_) | Self::Store(_) | Self::ReadOnlyHome { .. } => ErrorKind::Store,
             Self::Unfit(_) | Self::UnavailableTarget { .. } | Self::NoTarget { .. } | Self::Offline(_) => {
                 ErrorKind::NothingSuitable
@@ -233,8 +250,16 @@ impl Error {
                 ErrorKind::Interrupted
             }
             Self::Interrupted => ErrorKind::Interrupted,
-            Self::Home(_)
-            | Self::Install(_)
+            // What is not there can be neither removed nor verified, and what nothing here can fetch is as far
+            // away as when fetching is switched off.
+            Self::Install(error) if lacks_fetcher(error) => ErrorKind::NothingSuitable,
+            Self::Remove(error) if matches!(**error, packages::RemoveError::NotInstalled { .. }) => {
+                ErrorKind::NothingSuitable
+            }
+            Self::Verify(error) if matches!(**error, packages::VerifyError::NotInstalled { .. }) => {
+                ErrorKind::NothingSuitable
+            }
+            Self::Install(_)
             | Self::Remove(_)
             | Self::Verify(_)
             | Self::AllFailed { .. }
@@ -258,18 +283,18 @@ impl Error {
             Self::Store(error) => Some(error.hint().to_owned()),
             Self::Model(error) => error.hint(),
             Self::Install(error) => error.hint(),
-            Self::Home(error) => Some(match **error {
-                HomeError::NoHome | HomeError::Relative { .. } => {
-                    "name a folder with --home or SILICONROUTE_HOME".to_owned()
-                }
-                _ => "choose another folder with --home or SILICONROUTE_HOME".to_owned(),
-            }),
+            Self::Home(error) => Some(error.hint().to_owned()),
             Self::UnknownTarget { .. } | Self::UnavailableTarget { .. } => {
                 Some("`siliconroute devices` lists every target with its reason".to_owned())
             }
-            Self::ReadOnlyHome { .. } => Some(
-                "allow writing to the home, or choose another with --home or SILICONROUTE_HOME".to_owned(),
-            ),
+            Self::ReadOnlyHome { advice, .. } => Some(advice.clone()),
+            Self::Finding { advice, .. } => advice.clone(),
+            Self::Remove(error) if matches!(**error, packages::RemoveError::NotInstalled { .. }) => {
+                Some(INSTALLED_HINT.to_owned())
+            }
+            Self::Verify(error) if matches!(**error, packages::VerifyError::NotInstalled { .. }) => {
+                Some(INSTALLED_HINT.to_owned())
+            }
             Self::Write { source, .. } if is_disk_full(source) => Some(HOME_HINT.to_owned()),
             Self::ArrayFile(error) => error.hint().map(str::to_owned),
             Self::Offline(_) => {
@@ -279,4 +304,10 @@ impl Error {
             _ => None,
         }
     }
+}
+
+/// Whether there is no program to fetch a package with.
+fn lacks_fetcher(error: &packages::InstallError) -> bool {
+    use packages::{FetchError, InstallError};
+    matches!(error, InstallError::Fetch { source, .. } if matches!(**source, FetchError::NoFetcher { .. }))
 }

@@ -22,6 +22,7 @@ use crate::measure::{Job, Order};
 use crate::models::KnownModel;
 use crate::router::{Router, Targets};
 use crate::run::Routing;
+use crate::wording::counted;
 
 /// The schema of [`Evaluation`].
 pub const EVALUATION_SCHEMA: &str = "siliconroute.evaluation/1";
@@ -255,7 +256,7 @@ impl Router {
             self.store_check(&mut record, &query, targets, measured.campaign)?;
             checked.push(record);
         }
-        listener.event(Event::End(format!("{} decisions checked", checked.len())));
+        listener.event(Event::End(format!("{} checked", counted(checked.len(), "decision"))));
         Ok((checked, trials_made))
     }
 

@@ -9,6 +9,11 @@ use std::path::{Path, PathBuf};
 
 use siliconroute_engine::regular_file::open_lock;
 
+use crate::error::ErrorKind;
+
+/// The variable that names the home.
+pub const HOME_VARIABLE: &str = "SILICONROUTE_HOME";
+
 /// The home folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum HomeError {
@@ -21,6 +26,9 @@ pub enum HomeError {
         /// The folder.
         path: PathBuf,
     },
+    /// The variable that names the home is set to nothing.
+    #[error("the variable {HOME_VARIABLE} is empty")]
+    EmptyVariable,
     /// A folder cannot be made.
     #[error("cannot make the folder `{path}`")]
     Create {
@@ -41,6 +49,29 @@ pub enum HomeError {
     },
 }
 
+impl HomeError {
+    /// The kind of failure: without a home there is no store that could be used.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::EmptyVariable => ErrorKind::Usage,
+            Self::NoHome | Self::Relative { .. } | Self::Create { .. } | Self::Lock { .. } => {
+                ErrorKind::Store
+            }
+        }
+    }
+
+    /// What the user can do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::EmptyVariable => "unset it, or let it name a folder",
+            Self::NoHome | Self::Relative { .. } => "name a folder with --home or SILICONROUTE_HOME",
+            Self::Create { .. } | Self::Lock { .. } => {
+                "choose another folder with --home or SILICONROUTE_HOME"
+            }
+        }
+    }
+}
+
 /// The home folder with its parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Home {
@@ -48,6 +79,18 @@ pub struct Home {
 }
 
 impl Home {
+    /// The folder that the environment names as home, else the one that the system means for it.
+    ///
+    /// # Errors
+    /// When the variable is empty, or unset where the system names no home folder either.
+    pub fn root_from_environment() -> Result<PathBuf, HomeError> {
+        match std::env::var_os(HOME_VARIABLE) {
+            Some(empty) if empty.is_empty() => Err(HomeError::EmptyVariable),
+            Some(root) => Ok(std::path::absolute(&root).unwrap_or_else(|_no_folder| root.into())),
+            None => Self::default_root(),
+        }
+    }
+
     /// The folder that the system means for a program's local data.
     ///
     /// # Errors
@@ -66,7 +109,7 @@ impl Home {
     /// What is to be said about a variable that should move [`Self::default_root`] and cannot.
     pub fn ignored_variable() -> Option<String> {
         // <https://specifications.freedesktop.org/basedir-spec/latest/>, which these two do not follow.
-        if cfg!(any(windows, target_os = "macos")) {
+        if cfg!(any(windows, target_os = "macos")) || std::env::var_os(HOME_VARIABLE).is_some() {
             None
         } else {
             ignored_if_relative("XDG_DATA_HOME", std::env::var_os("XDG_DATA_HOME"))

@@ -3,7 +3,7 @@
 //! Invariant: the command line and the server are thin over this library; whatever they do, an
 //! application that embeds it can do too.
 //!
-//! Reading order: [`router`] (what is opened), [`settings`], [`home`], `opening`, [`space`], [`machine`],
+//! Reading order: [`router`] (what is opened), [`settings`], [`home`], `opening`, [`space`], [`wording`], [`machine`],
 //! [`discovery`] (targets), [`engine_packages`], `verified` (what may be loaded), [`models`] with [`catalogue`],
 //! [`inputs`] and [`array_file`], [`plan`], [`campaign`] and [`measure`] (trials) with `surroundings`, [`identify`]
 //! (which chip answers), [`learn`] (knowledge), [`run`], [`evaluation`] and [`up`].
@@ -35,6 +35,7 @@ pub mod space;
 mod surroundings;
 pub mod up;
 mod verified;
+pub mod wording;
 pub mod worker;
 
 pub use error::{Error, ErrorKind};

@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use crate::error::Error;
 use crate::home::{Home, HomeError};
 use crate::machine::describe_error;
+use crate::settings::Settings;
 
 /// A home with its store.
 #[derive(Debug)]
@@ -23,20 +24,51 @@ pub(crate) struct Opened {
 /// Why nothing in a home is written, and where temporary files go instead.
 #[derive(Debug)]
 pub(crate) struct ReadOnly {
-    reason: String,
+    obstacle: Obstacle,
     scratch: TempDir,
 }
 
+/// What stands against writing in a home.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Obstacle {
+    /// What it is.
+    pub(crate) reason: String,
+    /// What the user can do about it.
+    pub(crate) advice: String,
+}
+
+impl Obstacle {
+    /// The setting, wherever it has its value from; `None` where it allows writing.
+    pub(crate) fn of_setting(settings: &Settings) -> Option<Self> {
+        let place = settings.place("read_only").filter(|_| settings.read_only)?;
+        Some(Self {
+            reason: format!("the setting `read_only` ({place}) says so"),
+            advice: format!("set `read_only` ({place}) to false"),
+        })
+    }
+
+    /// The disk or its permissions.
+    fn of_system(reason: String) -> Self {
+        let advice = "allow writing to the home, or choose another with --home or SILICONROUTE_HOME";
+        Self { reason, advice: advice.to_owned() }
+    }
+}
+
 impl ReadOnly {
-    pub(crate) fn new(reason: String) -> Result<Self, Error> {
+    pub(crate) fn new(obstacle: Obstacle) -> Result<Self, Error> {
         let scratch =
             tempfile::tempdir().map_err(|source| Error::Write { path: std::env::temp_dir(), source })?;
-        Ok(Self { reason, scratch })
+        Ok(Self { obstacle, scratch })
     }
 
     /// Why.
     pub(crate) fn reason(&self) -> &str {
-        &self.reason
+        &self.obstacle.reason
+    }
+
+    /// What the user can do about it.
+    pub(crate) fn advice(&self) -> &str {
+        &self.obstacle.advice
     }
 
     /// A folder that goes with the process.
@@ -46,14 +78,14 @@ impl ReadOnly {
 }
 
 impl Opened {
-    /// Opens the home at `root`; for reading alone if `read_only` says so or it cannot be written.
+    /// Opens the home at `root`; for reading alone if the settings say so or it cannot be written.
     ///
     /// # Errors
     /// When the home or the store cannot even be read.
-    pub(crate) fn open(root: PathBuf, read_only: bool) -> Result<Self, Error> {
-        let home = open_home(root, read_only)?;
-        let (store, reason) = open_store(&home, read_only)?;
-        let read_only = reason.map(ReadOnly::new).transpose()?;
+    pub(crate) fn open(root: PathBuf, settings: &Settings) -> Result<Self, Error> {
+        let home = open_home(root, settings.read_only)?;
+        let (store, obstacle) = open_store(&home, Obstacle::of_setting(settings))?;
+        let read_only = obstacle.map(ReadOnly::new).transpose()?;
         Ok(Self { home, store, read_only })
     }
 }
@@ -63,17 +95,19 @@ pub(crate) fn open_home(root: PathBuf, read_only: bool) -> Result<Home, HomeErro
     if read_only { Ok(Home::at(root)) } else { Home::open(root) }
 }
 
-/// Opens the store of `home`, or a copy of it and the reason why it can only be read.
-pub(crate) fn open_store(home: &Home, read_only: bool) -> Result<(Store, Option<String>), OpenError> {
+/// Opens the store of `home`, or a copy of it and what stands against writing: `obstacle`, or the system.
+pub(crate) fn open_store(
+    home: &Home,
+    obstacle: Option<Obstacle>,
+) -> Result<(Store, Option<Obstacle>), OpenError> {
     let (path, options) = (home.store(), OpenOptions::default());
-    let reason = if read_only {
-        "the setting `read_only` says so".to_owned()
-    } else {
-        match Store::open(&path, &options) {
+    let obstacle = match obstacle {
+        Some(obstacle) => obstacle,
+        None => match Store::open(&path, &options) {
             Ok(store) => return Ok((store, None)),
-            Err(error @ OpenError::ReadOnly { .. }) => describe_error(&error),
+            Err(error @ OpenError::ReadOnly { .. }) => Obstacle::of_system(describe_error(&error)),
             Err(error) => return Err(error),
-        }
+        },
     };
-    Store::open_copy(&path, options.busy_timeout_ms).map(|store| (store, Some(reason)))
+    Store::open_copy(&path, options.busy_timeout_ms).map(|store| (store, Some(obstacle)))
 }

@@ -174,7 +174,7 @@ impl Router {
     /// # Errors
     /// When the home or the store cannot even be read.
     pub fn open(options: Options) -> Result<Self, Error> {
-        let opened = Opened::open(options.home.clone(), options.settings.read_only)?;
+        let opened = Opened::open(options.home.clone(), &options.settings)?;
         Self::assemble(options, opened)
     }
 
@@ -243,6 +243,7 @@ impl Router {
             operation,
             path: self.home.root().to_owned(),
             reason: read_only.reason().to_owned(),
+            advice: read_only.advice().to_owned(),
         };
         self.read_only.as_ref().map_or(Ok(()), |read_only| Err(refusal(read_only)))
     }

@@ -76,13 +76,16 @@ pub enum SettingsError {
         source: std::io::Error,
     },
     /// The settings file is not valid TOML.
-    #[error("the settings `{path}` are not valid TOML")]
+    #[error("the settings `{path}` are not valid TOML: line {line}, column {column}: {message}")]
     Syntax {
         /// The file.
         path: PathBuf,
-        /// Where and what.
-        #[source]
-        source: Box<toml::de::Error>,
+        /// The line, from 1 up.
+        line: usize,
+        /// The column in characters, from 1 up.
+        column: usize,
+        /// What is wrong there, in one line.
+        message: String,
     },
     /// No setting has this key.
     #[error("unknown setting `{key}` in {place}; the settings are: {known}")]
@@ -95,12 +98,12 @@ pub enum SettingsError {
         known: String,
     },
     /// A value is out of range or of another kind.
-    #[error("the setting `{key}` ({origin}) cannot be `{value}`: it must be {expected}")]
+    #[error("the setting `{key}` ({place}) cannot be `{value}`: it must be {expected}")]
     Value {
         /// The key.
         key: &'static str,
-        /// Where it was set.
-        origin: Origin,
+        /// Where it was set: the file, the variable or the command line.
+        place: String,
         /// The value.
         value: String,
         /// What it must be.
@@ -122,7 +125,7 @@ const LARGEST_FILE_BYTES: u64 = 1 << 20;
 const PREFIX: &str = "SILICONROUTE_";
 
 /// Environment variables with the prefix that are no settings.
-const OTHER_VARIABLES: &[&str] = &["SILICONROUTE_HOME"];
+const OTHER_VARIABLES: &[&str] = &[crate::home::HOME_VARIABLE];
 
 const DEFINITIONS: &[Definition] = &[
     Definition {
@@ -198,6 +201,7 @@ pub struct Settings {
     /// Share of the machine's memory that a worker may hold.
     pub worker_memory_percent: u64,
     shown: Vec<Shown>,
+    file: Option<PathBuf>,
 }
 
 impl Settings {
@@ -223,10 +227,8 @@ impl Settings {
         flags: &BTreeMap<&'static str, String>,
     ) -> Result<Self, SettingsError> {
         let mut shown: Vec<Shown> = DEFINITIONS.iter().map(Shown::default_of).collect();
-        let file = match home {
-            Some(home) => load_file(&crate::home::Home::settings_file(home))?,
-            None => BTreeMap::new(),
-        };
+        let path = home.map(crate::home::Home::settings_file);
+        let file = path.as_deref().map(load_file).transpose()?.unwrap_or_default();
         let environment = parse_environment(environment)?;
         let flags = flags.iter().map(|(&key, value)| (key.to_owned(), value.clone())).collect();
         for (origin, values) in
@@ -239,15 +241,15 @@ impl Settings {
                 }
             }
             // A value that a nearer origin overrides must be usable too.
-            Self::check(shown.clone())?;
+            Self::check(shown.clone(), path.clone())?;
         }
-        Self::check(shown)
+        Self::check(shown, path)
     }
 
     /// The settings where nothing is set.
     pub fn defaults() -> Self {
         let shown = DEFINITIONS.iter().map(Shown::default_of).collect();
-        Self::check(shown).expect("a test resolves the defaults")
+        Self::check(shown, None).expect("a test resolves the defaults")
     }
 
     /// Every setting with its value and origin.
@@ -255,8 +257,14 @@ impl Settings {
         &self.shown
     }
 
-    fn check(shown: Vec<Shown>) -> Result<Self, SettingsError> {
-        let values = Values(&shown);
+    /// Where a setting got its value: the file, the variable or the command line, as a person would find it.
+    pub fn place(&self, key: &str) -> Option<String> {
+        let shown = self.shown.iter().find(|shown| shown.key == key)?;
+        Some(place(shown, self.file.as_deref()))
+    }
+
+    fn check(shown: Vec<Shown>, file: Option<PathBuf>) -> Result<Self, SettingsError> {
+        let values = Values { shown: &shown, file: file.as_deref() };
         Ok(Self {
             accuracy: values.parse("accuracy", parse_accuracy)?,
             goal: values.parse("goal", parse_goal)?,
@@ -268,19 +276,31 @@ impl Settings {
             worker_deadline_s: values.parse("worker_deadline_s", |text| in_range(text, 1, 86_400))?,
             worker_memory_percent: values.parse("worker_memory_percent", |text| in_range(text, 1, 100))?,
             shown,
+            file,
         })
     }
 }
 
-struct Values<'a>(&'a [Shown]);
+fn place(shown: &Shown, file: Option<&Path>) -> String {
+    match (&shown.origin, file) {
+        (Origin::File, Some(path)) => format!("in `{}`", path.display()),
+        (Origin::Environment, _) => format!("variable {}", shown.variable),
+        (origin, _) => origin.to_string(),
+    }
+}
+
+struct Values<'a> {
+    shown: &'a [Shown],
+    file: Option<&'a Path>,
+}
 
 impl Values<'_> {
     fn parse<T>(&self, key: &'static str, parse: impl Fn(&str) -> Option<T>) -> Result<T, SettingsError> {
-        let shown = self.0.iter().find(|shown| shown.key == key).expect("every setting has a definition");
+        let shown = self.shown.iter().find(|shown| shown.key == key).expect("every setting has a definition");
         let definition = DEFINITIONS.iter().find(|d| d.key == key).expect("every setting has a definition");
         parse(&shown.value).ok_or_else(|| SettingsError::Value {
             key,
-            origin: shown.origin.clone(),
+            place: place(shown, self.file),
             value: shown.value.clone(),
             expected: definition.expected,
         })
@@ -321,8 +341,7 @@ fn load_file(path: &Path) -> Result<BTreeMap<String, String>, SettingsError> {
         Err(error) if matches!(error.kind(), NotFound | NotADirectory) => return Ok(BTreeMap::new()),
         Err(source) => return Err(SettingsError::Read { path: path.to_owned(), source }),
     };
-    let table: toml::Table = toml::from_str(&text)
-        .map_err(|source| SettingsError::Syntax { path: path.to_owned(), source: Box::new(source) })?;
+    let table: toml::Table = toml::from_str(&text).map_err(|error| syntax(path, &text, &error))?;
     table
         .into_iter()
         .map(|(key, value)| {
@@ -333,6 +352,19 @@ fn load_file(path: &Path) -> Result<BTreeMap<String, String>, SettingsError> {
             Ok((key, text))
         })
         .collect()
+}
+
+/// Says where in `text` an error lies. The parser's own words are a drawing of several lines.
+fn syntax(path: &Path, text: &str, error: &toml::de::Error) -> SettingsError {
+    let at = error.span().map_or(0, |span| span.start);
+    let before = text.get(..at).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    SettingsError::Syntax {
+        path: path.to_owned(),
+        line: before.matches('\n').count() + 1,
+        column: before[line_start..].chars().count() + 1,
+        message: error.message().lines().map(str::trim).collect::<Vec<_>>().join(", "),
+    }
 }
 
 fn parse_environment(

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use siliconroute_core::Reading;
 
+use crate::wording::binary_size;
+
 /// What stays free in a home beside its models, so that measurements can still be recorded.
 ///
 /// The log beside the store alone grows to 4 MiB before it is moved into the store.
@@ -34,12 +36,12 @@ pub struct NoSpace {
 impl fmt::Display for NoSpace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { path, needed_bytes, reserve_bytes, free_bytes } = self;
-        write!(f, "no space for `{}`: it needs {}", path.display(), mebibytes(*needed_bytes))?;
+        write!(f, "no space for `{}`: it needs {}", path.display(), binary_size(*needed_bytes))?;
         if *reserve_bytes > 0 {
-            write!(f, " and the store beside it {}", mebibytes(*reserve_bytes))?;
+            write!(f, " and the store beside it {}", binary_size(*reserve_bytes))?;
         }
         match free_bytes {
-            Reading::Available(free) => write!(f, ", and {} are free on that disk", mebibytes(*free)),
+            Reading::Available(free) => write!(f, ", and {} are free on that disk", binary_size(*free)),
             Reading::Unavailable(reason) => write!(f, ", and how much is free is not known ({reason})"),
         }
     }
@@ -76,11 +78,6 @@ impl NoSpace {
 /// Whether there is no room left, on the disk or in the user's share of it.
 pub(crate) fn is_disk_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
-}
-
-/// Bytes as people compare them with a disk.
-pub(crate) fn mebibytes(bytes: u64) -> String {
-    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
 
 #[cfg(test)]

@@ -3,20 +3,21 @@
 mod batches;
 mod configuration;
 mod document;
+mod ending;
 mod listing;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 use serde_json::json;
-use siliconroute::campaign::{Sampling, all_refuse};
+use siliconroute::campaign::Sampling;
 use siliconroute::compare::{Compared, compare_targets, judge_all};
 use siliconroute::discovery::Found;
 use siliconroute::event::{Event, Listener as _, Stage};
 use siliconroute::measure::{CampaignId, Job, Measured, Order};
 use siliconroute::plan::Plan;
 use siliconroute::settings::parse_workload;
-use siliconroute::{Error, ErrorKind, Targets};
+use siliconroute::{Error, Targets};
 use siliconroute_core::target::SessionSettings;
 use siliconroute_core::trial::{FileCache, Purpose};
 use siliconroute_core::{TargetKey, Workload};
@@ -34,7 +35,7 @@ const LEAST_SAMPLES: u32 = 64;
 
 pub(super) fn run(session: &Session<'_>, arguments: &Bench) -> Result<ExitCode, Error> {
     if let Some((first, second)) = campaigns(&arguments.compare)? {
-        return compare_campaigns(session, arguments, first, second);
+        return compare_campaigns(session, first, second);
     }
     if arguments.models.is_empty() {
         return Err(Error::Usage("name what to measure with --model".to_owned()));
@@ -65,23 +66,15 @@ pub(super) fn run(session: &Session<'_>, arguments: &Bench) -> Result<ExitCode, 
     progress.event(Event::End(String::new()));
     let all = configurations(&jobs, &measured);
     let compared = compare(arguments, &all, &measured, &chosen);
-    if !all.is_empty() || !measured.interrupted {
+    let failure = ending::failure(&jobs, &all, &measured);
+    if session.output.json {
+        let document = document::document(&all, &measured, &compared, arguments.energy);
+        session.output.document_with(document, failure.as_ref());
+    } else if !all.is_empty() || !measured.interrupted {
         print(session, arguments, &all, &measured, &compared);
     }
-    if measured.interrupted {
-        return Err(Error::Interrupted);
-    }
-    Ok(exit_code(&all))
-}
-
-fn exit_code(all: &[Configuration<'_>]) -> ExitCode {
-    if all.iter().any(|one| one.estimate.is_some()) {
-        return ExitCode::SUCCESS;
-    }
-    let trials = all.iter().flat_map(|one| &one.trials);
-    let failures = trials.filter_map(|trial| Some((&trial.target, trial.outcome.as_ref().err()?)));
-    let kind = if all_refuse(failures) { ErrorKind::Usage } else { ErrorKind::WorkFailed };
-    ExitCode::from(kind.exit_code())
+    ending::tell_failures(session.output, &all);
+    failure.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
 /// The sampling that the arguments ask for.
@@ -263,7 +256,6 @@ fn compare(
 
 fn compare_campaigns(
     session: &Session<'_>,
-    arguments: &Bench,
     first: CampaignId,
     second: CampaignId,
 ) -> Result<ExitCode, Error> {
@@ -274,7 +266,7 @@ fn compare_campaigns(
         )));
     }
     let output = session.output;
-    if output.json || arguments.output == Format::Json {
+    if output.json {
         output.document(&json!({"schema": "siliconroute.bench/1", "results": [], "comparisons": compared}));
     } else {
         print_verdicts(session, &compared);
@@ -290,20 +282,20 @@ fn print(
     compared: &[Compared],
 ) {
     let output = session.output;
-    match if output.json { Format::Json } else { arguments.output } {
-        Format::Json => output.document(&document::document(all, measured, compared, arguments.energy)),
-        Format::Csv => listing::print_csv(output, all),
-        Format::Md => {
+    match arguments.output {
+        Some(Format::Csv) => listing::print_csv(output, all),
+        Some(Format::Md) => {
             listing::print_markdown(output, all);
             print_verdicts(session, compared);
         }
-        Format::Table => {
+        // A document is printed elsewhere.
+        Some(Format::Table | Format::Json) | None => {
             listing::print_table(output, all);
             print_verdicts(session, compared);
             output.line(format!("campaign {}", measured.campaign));
         }
     }
-    if arguments.energy && !output.json {
+    if arguments.energy {
         output.note(format!("energy is not available: {NO_ENERGY}"));
     }
 }
@@ -339,7 +331,7 @@ fn print_plan(session: &Session<'_>, plan: &Plan, budget: Option<Duration>) {
             source.to_owned(),
         ]);
     }
-    session.output.table(listed);
+    session.output.table(&listed);
     session.output.line(format!("about {expected_s:.0} s in all"));
     if let Some(budget) = budget.map(|budget| budget.as_secs_f64()).filter(|budget| *budget < expected_s) {
         session.output.line(format!(

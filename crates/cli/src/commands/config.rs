@@ -18,7 +18,7 @@ pub(super) fn run(command: &Config, settings: &Settings, output: &Output) -> Exi
             let origin = shown.origin.to_string();
             listed.add_row([shown.key, &shown.value, &origin, &shown.variable, shown.meaning]);
         }
-        output.table(listed);
+        output.table(&listed);
     }
     ExitCode::SUCCESS
 }

@@ -64,7 +64,7 @@ fn list(session: &Session<'_>) -> Result<ExitCode, Error> {
             }
         }
     }
-    output.table(chips);
+    output.table(&chips);
     let mut listed = table(&["target", "provider", "available"]);
     for found in &targets.discovery.found {
         let provider = format!("{} {}", found.target.provider, found.target.provider_version);
@@ -74,6 +74,6 @@ fn list(session: &Session<'_>) -> Result<ExitCode, Error> {
         };
         listed.add_row([found.target.key.to_string(), provider, state]);
     }
-    output.table(listed);
+    output.table(&listed);
     Ok(ExitCode::SUCCESS)
 }

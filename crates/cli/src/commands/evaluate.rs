@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use siliconroute::Error;
 use siliconroute::evaluation::{CheckedDecision, Evaluation, Question};
 use siliconroute::run::Routing;
+use siliconroute::wording::counted;
 use siliconroute_core::regret::Score;
 
 use super::{Session, given};
@@ -23,8 +24,13 @@ pub(super) fn run(session: &Session<'_>, arguments: &Evaluate) -> Result<ExitCod
     if questions.is_empty() {
         session.output.message("nothing was measured yet: run `siliconroute up --once` first");
     }
-    let decisions = if arguments.stored {
-        session.router.stored_checks(&questions, &targets)?.into_iter().flatten().collect()
+    let decisions: Vec<CheckedDecision> = if arguments.stored {
+        let stored = session.router.stored_checks(&questions, &targets)?;
+        let checked: Vec<_> = stored.into_iter().flatten().collect();
+        if checked.is_empty() && !questions.is_empty() && !session.output.json {
+            session.output.message("no decision was checked yet: run `siliconroute evaluate` first");
+        }
+        checked
     } else {
         session.router.check(&questions, &targets, &learned, &Routing::default(), &mut progress)?
     };
@@ -54,8 +60,11 @@ fn named_questions(session: &Session<'_>, arguments: &Evaluate) -> Result<Vec<Qu
     Ok(questions)
 }
 
-/// Prints the decisions, then how each strategy did on them.
+/// Prints the decisions, then how each strategy did on them; nothing where there are none.
 pub(super) fn print_evaluation(output: &Output, evaluation: &Evaluation) {
+    if evaluation.decisions.is_empty() {
+        return;
+    }
     let mut decisions = table(&[
         "model",
         "#batch",
@@ -70,7 +79,7 @@ pub(super) fn print_evaluation(output: &Output, evaluation: &Evaluation) {
     for decision in &evaluation.decisions {
         decisions.add_row(decision_row(decision));
     }
-    output.table(decisions);
+    output.table(&decisions);
     let mut strategies =
         table(&["strategy", "#best or tied", "#accuracy", "#within 2 %", "#mean regret", "#p90", "#largest"]);
     for (name, score) in &evaluation.strategies {
@@ -81,7 +90,7 @@ pub(super) fn print_evaluation(output: &Output, evaluation: &Evaluation) {
             strategies.add_row(score_row(&format!("router, {knowledge} before"), score));
         }
     }
-    output.table(strategies);
+    output.table(&strategies);
     let (all, without_choice) = (evaluation.decisions.len(), evaluation.without_choice);
     if without_choice > 0 {
         output.line(format!(
@@ -91,8 +100,8 @@ pub(super) fn print_evaluation(output: &Output, evaluation: &Evaluation) {
     let fitted = &evaluation.prediction_fitted;
     if let (Some(median), Some(coverage)) = (fitted.median_ape_pct, fitted.interval_coverage_pct) {
         output.line(format!(
-            "hardware models: median error {median:.1} % over {} predictions, {coverage:.0} % of the truths inside the 95 % interval",
-            fitted.total
+            "hardware models: median error {median:.1} % over {}, {coverage:.0} % of the truths inside the 95 % interval",
+            counted(fitted.total, "prediction")
         ));
     }
 }

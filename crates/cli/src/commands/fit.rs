@@ -6,6 +6,7 @@ use serde_json::json;
 use siliconroute::Error;
 use siliconroute_core::Workload;
 use siliconroute_core::form::{Form, FormError, ParameterStatus, PhysicalParameter};
+use siliconroute_core::statistics::Interval;
 
 use super::Session;
 use crate::output::table;
@@ -70,8 +71,8 @@ pub(super) fn run(session: &Session<'_>) -> Result<ExitCode, Error> {
         output.line(
             "leave-one-out error of each form (mean absolute percentage error); the least one is taken",
         );
-        output.table(errors);
-        output.table(parameters);
+        output.table(&errors);
+        output.table(&parameters);
     }
     if !spreads.is_empty() {
         output.line("how far sessions of one configuration differ (standard deviation, pooled)");
@@ -85,14 +86,14 @@ pub(super) fn run(session: &Session<'_>) -> Result<ExitCode, Error> {
                 spread.sessions.to_string(),
             ]);
         }
-        output.table(listed);
+        output.table(&listed);
     }
     if !learned.unfitted.is_empty() {
         let mut unfitted = table(&["target", "workload", "not fitted because"]);
         for ((target, workload), reason) in &learned.unfitted {
             unfitted.add_row([target.as_str(), workload, reason]);
         }
-        output.table(unfitted);
+        output.table(&unfitted);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -109,9 +110,18 @@ fn parameter_row(target: &str, workload: Workload, parameter: &PhysicalParameter
         workload.to_string(),
         parameter.name.clone(),
         parameter.value.map_or_else(dash, significant),
-        parameter.interval.map_or_else(dash, |i| format!("{} – {}", significant(i.low), significant(i.high))),
+        parameter.interval.map_or_else(dash, interval),
         status.to_owned(),
     ]
+}
+
+/// An interval, unless its ends lie so far apart that they tell nothing. A rate or an overhead may well be 0, so
+/// a lower end of 0 still tells how large it can be.
+fn interval(interval: Interval) -> String {
+    if interval.low > 0.0 && interval.high > interval.low * 1e3 {
+        return "too wide to tell".to_owned();
+    }
+    format!("{} – {}", significant(interval.low), significant(interval.high))
 }
 
 /// Three significant digits.
@@ -121,4 +131,21 @@ fn significant(value: f64) -> String {
     }
     let digits = (2.0 - value.abs().max(1e-12).log10().floor()).clamp(0.0, 9.0) as usize;
     format!("{value:.digits$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_beyond_a_factor_of_a_thousand_is_too_wide_to_tell() {
+        #[track_caller]
+        fn check(low: f64, high: f64, expected: &str) {
+            assert_eq!(interval(Interval { low, high }), expected);
+        }
+        check(1.0, 2.0, "1.00 – 2.00");
+        check(0.0, 2.0, "0 – 2.00");
+        check(1.0, 1001.0, "too wide to tell");
+        check(1e-12, 2.0, "too wide to tell");
+    }
 }

@@ -58,7 +58,7 @@ fn list(session: &Session<'_>) -> Result<ExitCode, Error> {
         let here = if models.is_here(&model.name) { "yes" } else { "no" };
         listed.add_row([&model.name, &model.task, &bytes(model.member.size_bytes), &model.licence, here]);
     }
-    session.output.table(listed);
+    session.output.table(&listed);
     let mut listed = table(&["known model", "#parameters", "precision", "#nodes", "file"]);
     for model in &known {
         let path = model.path.as_ref().map_or_else(|| "–".to_owned(), |path| path.display().to_string());
@@ -70,7 +70,7 @@ fn list(session: &Session<'_>) -> Result<ExitCode, Error> {
             path,
         ]);
     }
-    session.output.table(listed);
+    session.output.table(&listed);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -137,7 +137,7 @@ fn print_models(output: &Output, models: &[KnownModel]) {
             model.path.display().to_string(),
         ]);
     }
-    output.table(listed);
+    output.table(&listed);
 }
 
 fn inspect(session: &Session<'_>, reference: &str, shape: &Shape) -> Result<ExitCode, Error> {
@@ -185,7 +185,7 @@ fn print_facts(output: &Output, model: &KnownModel, case: &Case) {
             bytes(class.bytes as u64),
         ]);
     }
-    output.table(classes);
+    output.table(&classes);
     let operators: Vec<String> =
         facts.operators.iter().map(|(name, nodes)| format!("{name} {nodes}")).collect();
     output.line(format!("operators   {}", operators.join(", ")));

@@ -48,7 +48,7 @@ fn list(session: &Session<'_>) -> ExitCode {
             &fits,
         ]);
     }
-    output.table(listed);
+    output.table(&listed);
     ExitCode::SUCCESS
 }
 
@@ -91,23 +91,27 @@ fn remove(session: &Session<'_>, names: &[String]) -> Result<ExitCode, Error> {
 
 fn verify(session: &Session<'_>, names: &[String]) -> Result<ExitCode, Error> {
     let verified = session.router.verify_packages(names, &mut session.progress())?;
-    let intact = verified.packages.iter().all(|package| package.intact);
+    let failure = verified.failure();
     if session.output.json {
-        session.output.document(&json!({
+        let document = json!({
             "schema": "siliconroute.packages/1",
             "verified": verified.packages,
             "strays": verified.strays,
-        }));
+        });
+        session.output.document_with(document, failure.as_ref());
     } else {
         let mut listed = table(&["package", "version", "files", "state"]);
         for package in &verified.packages {
             let state = if package.intact { "intact".to_owned() } else { package.faults.join("; ") };
             listed.add_row([&package.name, &package.version, &package.files.to_string(), &state]);
         }
-        session.output.table(listed);
+        session.output.table(&listed);
         for stray in &verified.strays {
             session.output.line(format!("`{}` is no package and is not used; remove it", stray.display()));
         }
+        if verified.packages.is_empty() {
+            session.output.message("no package is installed, so there is nothing to verify");
+        }
     }
-    Ok(if intact { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    failure.map_or(Ok(ExitCode::SUCCESS), Err)
 }

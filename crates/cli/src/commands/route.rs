@@ -6,7 +6,7 @@ use serde_json::json;
 use siliconroute::Error;
 use siliconroute::evaluation::Question;
 use siliconroute::run::no_target;
-use siliconroute_core::decide::{Context, Decision, decide};
+use siliconroute_core::decide::{Context, Decision, decide, format_interval_ns};
 use siliconroute_core::knowledge::Knowledge;
 
 use super::Session;
@@ -52,7 +52,7 @@ pub(super) fn run(session: &Session<'_>, arguments: &Route) -> Result<ExitCode, 
             Ok(p) => listed.add_row(vec![
                 key,
                 milliseconds(p.time_ns / 1e6),
-                format!("{} – {}", milliseconds(p.interval.low / 1e6), milliseconds(p.interval.high / 1e6)),
+                format_interval_ns(p.interval, " – "),
                 p.source.name().to_owned(),
                 String::new(),
             ]),
@@ -65,7 +65,7 @@ pub(super) fn run(session: &Session<'_>, arguments: &Route) -> Result<ExitCode, 
             ]),
         }
     }
-    output.table(listed);
+    output.table(&listed);
     output.line(format!("{}: {sentence}", case.label()));
     if let Some(check) = check {
         let best = check.best.as_ref().map_or_else(|| "unknown".to_owned(), ToString::to_string);

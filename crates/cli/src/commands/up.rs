@@ -28,14 +28,9 @@ fn print(session: &Session<'_>, report: &UpReport) {
     print_evaluation(output, &report.evaluation);
     let targets: Vec<&str> = report.targets.iter().map(siliconroute_core::TargetKey::as_str).collect();
     output.line(format!("targets: {}", targets.join(", ")));
-    if report.measured_trials == 0 {
-        output.line("everything was known: nothing was measured by this start");
-    } else {
-        output.line(format!("{} trials were measured by this start", report.measured_trials));
-    }
-    if output.quiet {
-        for notice in &report.notices {
-            output.message(format!("note: {notice}"));
-        }
-    }
+    output.line(match report.measured_trials {
+        0 => "everything was known: nothing was measured by this start".to_owned(),
+        1 => "1 trial was measured by this start".to_owned(),
+        many => format!("{many} trials were measured by this start"),
+    });
 }

@@ -1,45 +1,95 @@
 //! Tables for people.
 //!
-//! Invariant: nothing is ever cut: on a terminal long cells wrap to its width, elsewhere each row is one line.
+//! Invariant: nothing is ever cut: on a terminal long cells wrap to its width, and where that is too little for
+//! the columns each row becomes a list of its cells; elsewhere each row is one line.
 
 use std::fmt::Display;
 
-use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::presets::{NOTHING, UTF8_FULL_CONDENSED};
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 
 use super::visible::visible;
 
+/// Characters that a column needs so that its words can still be read, and those between two columns.
+const LEAST_COLUMN: usize = 5;
+const BETWEEN_COLUMNS: usize = 3;
+
 /// A table under construction.
 #[derive(Debug)]
-pub(crate) struct Listing(Table);
+pub(crate) struct Listing {
+    columns: Vec<Column>,
+    rows: Vec<Vec<String>>,
+}
+
+#[derive(Debug)]
+struct Column {
+    name: String,
+    alignment: CellAlignment,
+}
 
 /// Starts a table with these columns; names that begin with `#` are aligned to the right.
 pub(crate) fn table(columns: &[&str]) -> Listing {
-    let mut table = Table::new();
-    table.load_style(UTF8_FULL_CONDENSED);
-    table.set_header(columns.iter().map(|name| name.trim_start_matches('#')));
-    for (index, name) in columns.iter().enumerate() {
-        if name.starts_with('#')
-            && let Some(column) = table.column_mut(index)
-        {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    Listing(table)
+    let column = |name: &&str| match name.strip_prefix('#') {
+        Some(name) => Column { name: name.to_owned(), alignment: CellAlignment::Right },
+        None => Column { name: (*name).to_owned(), alignment: CellAlignment::Left },
+    };
+    Listing { columns: columns.iter().map(column).collect(), rows: Vec::new() }
 }
 
 impl Listing {
     /// Adds a row.
     pub(crate) fn add_row<T: Display>(&mut self, cells: impl IntoIterator<Item = T>) {
-        self.0.add_row(cells.into_iter().map(|cell| visible(&cell.to_string()).into_owned()));
+        self.rows.push(cells.into_iter().map(|cell| visible(&cell.to_string()).into_owned()).collect());
+    }
+
+    /// Whether there is no row.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
     }
 
     /// The table as text, for a terminal of `width` columns or for anything else.
-    pub(super) fn text(mut self, width: Option<u16>) -> String {
-        if let Some(width) = width {
-            self.0.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+    pub(super) fn text(&self, width: Option<u16>) -> String {
+        let least = self.columns.len() * (LEAST_COLUMN + BETWEEN_COLUMNS) + 1;
+        match width {
+            Some(width) if usize::from(width) < least => self.records(width),
+            width => self.grid(width),
         }
-        self.0.to_string()
+    }
+
+    fn grid(&self, width: Option<u16>) -> String {
+        let mut table = Table::new();
+        table.load_style(UTF8_FULL_CONDENSED);
+        table.set_header(self.columns.iter().map(|column| &column.name));
+        for (index, column) in self.columns.iter().enumerate() {
+            if let Some(shown) = table.column_mut(index) {
+                shown.set_cell_alignment(column.alignment);
+            }
+        }
+        for row in &self.rows {
+            table.add_row(row);
+        }
+        fit(&mut table, width);
+        table.to_string()
+    }
+
+    /// Each row as lines of a column's name and its cell.
+    fn records(&self, width: u16) -> String {
+        let record = |row: &Vec<String>| {
+            let mut table = Table::new();
+            table.load_style(NOTHING);
+            for (column, cell) in self.columns.iter().zip(row) {
+                table.add_row([&column.name, cell]);
+            }
+            fit(&mut table, Some(width));
+            table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+        };
+        self.rows.iter().map(record).collect::<Vec<_>>().join("\n\n")
+    }
+}
+
+fn fit(table: &mut Table, width: Option<u16>) {
+    if let Some(width) = width {
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
     }
 }
 

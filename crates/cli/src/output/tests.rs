@@ -44,6 +44,24 @@ fn a_table_is_wrapped_to_its_terminal_and_nothing_is_lost() {
 }
 
 #[test]
+fn a_terminal_too_narrow_for_the_columns_gets_each_row_as_a_list() {
+    let names =
+        ["#one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"];
+    let mut listing = table(&names);
+    listing.add_row((0..12).map(|index| format!("cell{index} with some words")));
+    listing.add_row((0..12).map(|index| format!("more{index}")));
+    for width in [30, 40, 80] {
+        let text = listing.text(Some(width));
+        assert!(text.lines().all(|line| line.chars().count() <= usize::from(width)), "{text}");
+        for (index, name) in names.iter().enumerate() {
+            assert!(text.contains(&format!("more{index}")), "{text}");
+            assert_eq!(text.matches(name.trim_start_matches('#')).count(), 2, "{text}");
+        }
+    }
+    assert!(listing.text(Some(120)).contains('│'));
+}
+
+#[test]
 fn a_unit_stands_apart_from_a_number_and_joins_a_prefix() {
     for (value, expected) in
         [(64.0, "64 FLOP"), (999.0, "999 FLOP"), (1e3, "1.00 kFLOP"), (4.09e9, "4.09 GFLOP"), (0.0, "0 FLOP")]

@@ -20,7 +20,7 @@ fn every_command_prints_one_document() {
         ("siliconroute.models/1", &["models", "generate", MODEL]),
         ("siliconroute.model/1", &["models", "inspect", MODEL]),
         ("siliconroute.bench/1", &["bench", "-m", MODEL, "--iterations", "1"]),
-        ("siliconroute.bench/1", &["bench", "-m", MODEL, "--iterations", "1", "-o", "csv"]),
+        ("siliconroute.bench/1", &["bench", "-m", MODEL, "--iterations", "1", "-o", "json"]),
         ("siliconroute.fits/1", &["fit"]),
         ("siliconroute.decision/1", &["route", "-m", MODEL]),
         ("siliconroute.run/1", &["run", "-m", MODEL]),
@@ -49,6 +49,8 @@ fn every_error_is_a_document_too() {
         (usage, 2, &["route", "-m", MODEL, "--goal", "nonsense"]),
         (usage, 2, &["packages", "remove"]),
         (usage, 2, &["config", "show", "--nonsense"]),
+        (usage, 2, &["bench", "-m", MODEL, "-o", "csv"]),
+        (usage, 2, &["bench", "-m", MODEL, "-o", "table"]),
         (usage, 2, &["config"]),
         (usage, 2, &[]),
         ("nothing_suitable", 3, &["bench", "-m", MODEL, "-d", "npu"]),
@@ -73,6 +75,17 @@ fn every_error_is_a_document_too() {
     assert_eq!(form.json()["error"]["code"], "nothing_suitable");
     let plain = sandbox.run(&["bench", "-m", MODEL, "-d", "npu"]);
     assert_eq!(plain.out, "");
+}
+
+#[test]
+fn a_result_that_is_a_failure_is_one_document_with_the_error() {
+    let sandbox = Sandbox::new();
+    sandbox.write("home/config.toml", "seed = [");
+    let ran = sandbox.run(&["doctor", "--json"]);
+    let document = ran.json();
+    assert_eq!(document["schema"], "siliconroute.doctor/1");
+    assert_eq!((ran.code(), &document["error"]["exit_code"]), (Some(2), &2.into()), "{document}");
+    assert!(ran.err.contains("error: broken: settings"), "{}", ran.err);
 }
 
 /// What was written is all or nothing for a reader that has gone.

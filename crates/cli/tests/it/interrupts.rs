@@ -83,6 +83,7 @@ fn an_interrupt_ends_the_work_in_order() {
         assert_eq!(status.code(), Some(130), "{messages}");
         let document: serde_json::Value = serde_json::from_str(&out).unwrap();
         assert_eq!(document["error"]["code"], "interrupted");
+        assert_eq!(document["error"]["exit_code"], 130);
         assert!(messages.contains("error: interrupted; what was measured is kept"), "{messages}");
         sandbox.is_intact();
         let failed = sandbox.run(&["route", "-m", MODEL]);
@@ -103,6 +104,21 @@ fn an_interrupt_ends_an_identification_in_order() {
     let document: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(document["error"]["code"], "interrupted");
     sandbox.is_intact();
+}
+
+#[test]
+fn an_interrupted_benchmark_is_one_document_of_what_was_measured() {
+    let sandbox = Sandbox::new();
+    let arguments = ["bench", "-m", MODEL, "--batch", "1,2", "--json", "--sessions", "1000"];
+    let mut running = Running::start(&sandbox, &arguments);
+    running.wait_for("measuring  5/");
+    running.signal("INT");
+    let (status, out, messages) = running.end();
+    assert_eq!(status.code(), Some(130), "{messages}");
+    let document: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(document["schema"], "siliconroute.bench/1");
+    assert_eq!((&document["interrupted"], &document["error"]["exit_code"]), (&true.into(), &130.into()));
+    assert!(!document["results"].as_array().unwrap().is_empty(), "{document}");
 }
 
 #[test]

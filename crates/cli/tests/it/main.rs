@@ -25,5 +25,6 @@ mod read_only;
 mod settings;
 mod stores;
 mod targets;
+mod terminals;
 mod up;
 mod worker;

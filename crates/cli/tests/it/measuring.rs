@@ -34,7 +34,10 @@ fn a_measurement_has_all_its_parts() {
         absent => assert!(absent == (None, None) && unstable, "{document}"),
     }
     let samples = document["raw_samples_ms"].as_array().unwrap();
-    assert_eq!(samples.len() as u64, info["iterations"].as_u64().unwrap());
+    assert_eq!(samples.len() as u64, info["samples"].as_u64().unwrap());
+    let calls = document["calls_per_sample"].as_u64().unwrap();
+    assert_eq!(info["iterations"].as_u64().unwrap(), calls * samples.len() as u64, "{info}");
+    assert_eq!((&document["interrupted"], &document["error"]), (&false.into(), &serde_json::Value::Null));
     assert!(samples.iter().all(|sample| sample.as_f64().unwrap() > 0.0));
     assert_eq!(document["outputs"]["check"], "reference");
     assert!(document["conditions"].is_object());
@@ -92,6 +95,44 @@ fn results_have_the_form_that_was_asked_for() {
     assert!(form("table").contains("[batch=2]"));
 }
 
+/// A model that is sound and that no engine knows an operator of.
+fn write_unknown_operator(sandbox: &Sandbox) {
+    let model = OneNode { operator: "NoSuchOperator", ..OneNode::default() };
+    sandbox.write("unknown.onnx", model.to_bytes());
+}
+
+#[test]
+fn a_benchmark_without_any_measurement_has_its_error_in_its_document() {
+    let sandbox = Sandbox::new();
+    write_unknown_operator(&sandbox);
+    let ran = sandbox.run(&["bench", "-m", "unknown.onnx", "--json"]);
+    let document = ran.json();
+    assert_eq!(document["schema"], "siliconroute.bench/1");
+    let error = &document["error"];
+    assert_eq!(ran.code().map(serde_json::Value::from).as_ref(), Some(&error["exit_code"]), "{error}");
+    assert_eq!((ran.code(), &error["code"]), (Some(2), &"usage".into()), "{error}");
+    let said = error["message"].as_str().unwrap();
+    assert!(said.contains("unknown") && said.contains("cpu/rten"), "{said}");
+    let text = sandbox.run(&["bench", "-m", "unknown.onnx"]);
+    assert_eq!(text.code(), Some(2));
+    assert!(text.err.lines().any(|line| line.starts_with("error: not measured: unknown")), "{}", text.err);
+    assert!(text.err.lines().any(|line| line.starts_with("hint: ")), "{}", text.err);
+}
+
+#[test]
+fn a_benchmark_with_a_case_that_nothing_measures_fails() {
+    let sandbox = Sandbox::new();
+    write_unknown_operator(&sandbox);
+    let both = ["bench", "-m", MODEL, "-m", "unknown.onnx", "--iterations", "3"];
+    let ran = sandbox.run(&both);
+    assert_eq!(ran.code(), Some(1), "{}", ran.err);
+    assert!(ran.err.contains("error: not measured: unknown") && ran.err.contains("cpu/rten"), "{}", ran.err);
+    assert!(ran.out.contains(MODEL), "what was measured is printed: {}", ran.out);
+    let document = sandbox.run(&[&both[..], &["--json"]].concat()).json();
+    assert_eq!(document["error"]["exit_code"], 1, "{document}");
+    assert_eq!(document["results"].as_array().unwrap().len(), 2, "{document}");
+}
+
 #[test]
 fn a_target_is_compared_with_itself_and_with_another_setting() {
     let sandbox = Sandbox::new();
@@ -113,6 +154,9 @@ fn a_target_is_compared_with_itself_and_with_another_setting() {
     let ran = sandbox.succeed(&["bench", "--compare", "1,2"]);
     assert!(ran.out.contains("cpu/rten in campaign 1"), "{}", ran.out);
     sandbox.refuse(2, &["no campaign 9"], &["bench", "--compare", "1,9"]);
+    for flags in [&["-m", MODEL][..], &["--batch", "2"], &["--plan"]] {
+        sandbox.refuse(2, &["would be ignored"], &[&["bench", "--compare", "1,2"], flags].concat());
+    }
     sandbox.refuse(2, &["two targets or two campaigns"], &["bench", "-m", MODEL, "--compare", "cpu/rten"]);
     sandbox.refuse(2, &["+spin", "+threads=N"], &["bench", "-m", MODEL, "-d", "cpu/rten+spin"]);
     sandbox.refuse(2, &["--model"], &["bench", "--compare", "cpu/rten,cpu/rten"]);
@@ -207,6 +251,7 @@ fn nothing_measured_is_nothing_to_evaluate() {
     for arguments in [&["evaluate"][..], &["evaluate", "--stored"]] {
         let ran = sandbox.succeed(arguments);
         assert!(ran.err.contains("run `siliconroute up --once` first"), "{}", ran.err);
+        assert_eq!(ran.out, "", "no empty tables");
         let document = sandbox.document("siliconroute.evaluation/1", arguments);
         assert_eq!(document["decisions"], serde_json::json!([]));
     }

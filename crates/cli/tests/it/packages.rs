@@ -6,7 +6,7 @@ use serde_json::Value;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
-use crate::program::Sandbox;
+use crate::program::{Ran, Sandbox};
 
 /// Some package that has a build for this machine, and some that has none.
 fn some_packages(sandbox: &Sandbox) -> (String, String) {
@@ -68,11 +68,37 @@ fn nothing_is_fetched_offline() {
 }
 
 #[test]
+fn what_nothing_can_fetch_is_as_far_away_as_offline() {
+    let sandbox = Sandbox::new();
+    let (name, _) = some_packages(&sandbox);
+    let run = |arguments: &[&str]| {
+        let mut command = sandbox.bare_command();
+        command
+            .env("PATH", sandbox.path("."))
+            .arg("--home")
+            .arg(sandbox.home())
+            .arg("--json")
+            .args(arguments);
+        Ran::of(command.output().unwrap())
+    };
+    run(&["packages", "install", &name]).is_refusal(3, &["pip", "uv", "hint: "]);
+    let listed = sandbox.document("siliconroute.packages/1", &["packages", "list"]);
+    let is_missing = |package: &Value| package["recommended"] == true && package["unfit"].is_null();
+    if listed["packages"].as_array().unwrap().iter().any(is_missing) {
+        let found = run(&["doctor"]).json();
+        let check = found["checks"].as_array().unwrap().iter().find(|check| check["subject"] == "fetching");
+        let check = check.unwrap_or_else(|| panic!("{found}"));
+        assert_eq!(check["health"], "advice", "{check}");
+        assert!(check["advice"].as_str().unwrap().contains("--wheel FILE"), "{check}");
+    }
+}
+
+#[test]
 fn what_is_not_installed_can_be_neither_removed_nor_verified() {
     let sandbox = Sandbox::new();
     let (name, _) = some_packages(&sandbox);
     for command in ["remove", "verify"] {
-        sandbox.refuse(1, &[&name, "is not installed"], &["packages", command, &name]);
+        sandbox.refuse(3, &[&name, "is not installed", "packages list"], &["packages", command, &name]);
     }
 }
 

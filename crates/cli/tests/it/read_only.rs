@@ -10,6 +10,10 @@ use std::path::{Path, PathBuf};
 use crate::program::not_tested;
 use crate::program::{MODEL, Ran, Sandbox, text};
 
+/// What helps where the system stands against writing.
+#[cfg(unix)]
+const ALLOW: &str = "hint: allow writing to the home, or choose another with --home or SILICONROUTE_HOME";
+
 /// Every file below a folder with its bytes.
 fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
@@ -33,7 +37,7 @@ fn measured() -> Sandbox {
 }
 
 /// Runs every kind of command with `run` and expects of each what a read-only home allows.
-fn check(sandbox: &Sandbox, run: impl Fn(&[&str]) -> Ran) {
+fn check(sandbox: &Sandbox, hint: &str, run: impl Fn(&[&str]) -> Ran) {
     let home = sandbox.home();
     let before = contents(&home);
     for command in [
@@ -71,7 +75,7 @@ fn check(sandbox: &Sandbox, run: impl Fn(&[&str]) -> Ran) {
         &["packages", "install", "onnxruntime"],
         &["packages", "remove", "onnxruntime"],
     ] {
-        let parts = ["cannot ", text(&home), "is read-only", "hint: allow writing", "SILICONROUTE_HOME"];
+        let parts = ["cannot ", text(&home), "is read-only", hint];
         run(&[command, &["--json"]].concat()).is_refusal(4, &parts);
     }
     run(&["route", "-m", "magika", "--json"]).is_refusal(3, &["magika", "the home is read-only", "hint: "]);
@@ -81,9 +85,17 @@ fn check(sandbox: &Sandbox, run: impl Fn(&[&str]) -> Ran) {
 #[test]
 fn a_home_that_is_only_to_be_read_is_read_and_not_changed() {
     let sandbox = measured();
-    check(&sandbox, |arguments| {
+    check(&sandbox, "hint: set `read_only` (variable SILICONROUTE_READ_ONLY) to false", |arguments| {
         Ran::of(sandbox.command(arguments).env("SILICONROUTE_READ_ONLY", "true").output().unwrap())
     });
+}
+
+#[test]
+fn a_read_only_setting_is_named_with_the_file_that_holds_it() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.write("home/config.toml", "read_only = true");
+    let ran = sandbox.refuse(4, &["hint: set `read_only` (in `", text(&file)], &["bench", "-m", MODEL]);
+    assert!(!ran.err.contains("allow writing"), "{}", ran.err);
 }
 
 #[test]
@@ -116,7 +128,7 @@ fn a_home_on_a_read_only_disk_is_read() {
         }
     }
     let home = sandbox.home();
-    check(&sandbox, |arguments| {
+    check(&sandbox, ALLOW, |arguments| {
         let arguments = [&["--home", text(&home), "--offline"], arguments].concat();
         Ran::of(inside(env!("CARGO_BIN_EXE_siliconroute"), &arguments).unwrap())
     });
@@ -139,6 +151,6 @@ fn a_home_without_permission_to_write_is_read() {
         not_tested("permissions do not bind this user");
         return;
     }
-    check(&sandbox, |arguments| sandbox.run(arguments));
+    check(&sandbox, ALLOW, |arguments| sandbox.run(arguments));
     permit(0o755);
 }

@@ -31,13 +31,13 @@ fn refuses_a_settings_file_that_cannot_be_used() {
         }
     };
     check(b"sed = 2", &["unknown setting `sed`", "config.toml", "the settings are", "seed"]);
-    check(b"seed = \"x\"", &["`seed` (file)", "`x`", "a whole number"]);
-    check(b"seed = -1", &["`seed` (file)", "`-1`", "a whole number"]);
-    check(b"offline = \"maybe\"", &["`offline` (file)", "true or false"]);
+    check(b"seed = \"x\"", &["`seed` (in `", "config.toml`)", "`x`", "a whole number"]);
+    check(b"seed = -1", &["`seed` (in `", "config.toml`)", "`-1`", "a whole number"]);
+    check(b"offline = \"maybe\"", &["`offline` (in `", "config.toml`)", "true or false"]);
     check(b"accuracy = \"best\"", &["exact, standard or relaxed"]);
     check(b"trial_budget_s = 0.1", &["unknown setting `trial_budget_s`"]);
     check(b"worker_memory_percent = 0", &["from 1 to 100"]);
-    check(b"seed = [", &["config.toml", "not valid TOML", "line 1"]);
+    check(b"seed = [", &["config.toml", "not valid TOML: line 1, column 9: "]);
     check(b"\xff\xfe\x00", &["cannot read the settings", "config.toml"]);
     check(&vec![b'#'; (1 << 20) + 1], &["cannot read the settings", "config.toml", "1048577 bytes"]);
     let file = sandbox.path("home/config.toml");
@@ -68,9 +68,17 @@ fn refuses_an_environment_that_cannot_be_used() {
         Ran::of(command.env(variable, value).output().unwrap()).is_refusal(2, parts);
     };
     check("SILICONROUTE_SPEED", "1", &["unknown setting `speed`", "`SILICONROUTE_SPEED`"]);
-    check("SILICONROUTE_SEED", "one", &["`seed` (environment)", "`one`", "a whole number"]);
-    check("SILICONROUTE_TRIAL_BUDGET_MS", "0", &["`trial_budget_ms` (environment)", "from 1 to 600000"]);
-    check("SILICONROUTE_ACCURACY", "", &["`accuracy` (environment)", "exact, standard or relaxed"]);
+    check("SILICONROUTE_SEED", "one", &["`seed` (variable SILICONROUTE_SEED)", "`one`", "a whole number"]);
+    check(
+        "SILICONROUTE_TRIAL_BUDGET_MS",
+        "0",
+        &["`trial_budget_ms` (variable SILICONROUTE_TRIAL_BUDGET_MS)", "from 1 to 600000"],
+    );
+    check(
+        "SILICONROUTE_ACCURACY",
+        "",
+        &["`accuracy` (variable SILICONROUTE_ACCURACY)", "exact, standard or relaxed"],
+    );
 }
 
 #[test]
@@ -80,6 +88,29 @@ fn the_environment_names_the_home() {
     command.env("SILICONROUTE_HOME", sandbox.path("elsewhere")).args(["devices", "--offline", "--json"]);
     assert_eq!(Ran::of(command.output().unwrap()).code(), Some(0));
     assert!(sandbox.path("elsewhere/store.sqlite").is_file());
+}
+
+#[test]
+fn an_empty_home_variable_is_named() {
+    let sandbox = Sandbox::new();
+    let run = |arguments: &[&str]| {
+        let mut command = sandbox.bare_command();
+        command.env("SILICONROUTE_HOME", "").args(["--offline", "--json"]).args(arguments);
+        Ran::of(command.output().unwrap())
+    };
+    run(&["devices"]).is_refusal(2, &["the variable SILICONROUTE_HOME is empty", "hint: unset it"]);
+    assert_eq!(run(&["doctor"]).json()["error"]["exit_code"], 2);
+}
+
+#[test]
+fn a_usage_text_shows_no_flag_that_was_not_given() {
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.bare_command();
+    command.env("SILICONROUTE_HOME", sandbox.home()).arg("bench");
+    let ran = Ran::of(command.output().unwrap());
+    assert_eq!(ran.code(), Some(2));
+    assert!(ran.err.contains("Usage: siliconroute bench"), "{}", ran.err);
+    assert!(!ran.err.contains("--home"), "{}", ran.err);
 }
 
 #[cfg(all(unix, not(target_os = "macos")))]
@@ -105,7 +136,7 @@ fn a_relative_base_folder_is_ignored_and_told() {
     let check = found["checks"].as_array().unwrap().iter().find(|check| check["subject"] == "environment");
     assert_eq!(check.unwrap()["health"], "advice", "{found}");
     let relative = run(&["devices", "--offline", "--json"], std::path::Path::new("me"));
-    relative.is_refusal(1, &["no absolute home folder", "hint: name a folder with --home"]);
+    relative.is_refusal(4, &["no absolute home folder", "hint: name a folder with --home"]);
 }
 
 #[test]
@@ -115,7 +146,7 @@ fn doctor_goes_on_with_settings_or_a_home_that_cannot_be_used() {
     crate::stores::is_diagnosed(&sandbox, 2, "settings", &["config.toml", "not valid TOML"]);
     let sandbox = Sandbox::new();
     sandbox.write("home", "in the way");
-    crate::stores::is_diagnosed(&sandbox, 1, "home", &["cannot make the folder", "--home"]);
+    crate::stores::is_diagnosed(&sandbox, 4, "home", &["cannot make the folder", "--home"]);
 }
 
 #[test]
@@ -127,7 +158,7 @@ fn refuses_a_home_that_is_no_folder() {
         command.args(["devices", "--offline", "--json", "--home", text(&home)]);
         let ran = Ran::of(command.output().unwrap());
         ran.is_refusal(
-            1,
+            4,
             &["cannot make the folder", text(&home), "hint: choose another folder with --home"],
         );
     }
@@ -142,7 +173,7 @@ fn refuses_a_home_that_cannot_be_made() {
     let mut command = sandbox.bare_command();
     command.args(["devices", "--offline", "--json", "--home", "/proc/siliconroute"]);
     let ran = Ran::of(command.output().unwrap());
-    ran.is_refusal(1, &["cannot make the folder `/proc/siliconroute`", "hint: choose another folder"]);
+    ran.is_refusal(4, &["cannot make the folder `/proc/siliconroute`", "hint: choose another folder"]);
 }
 
 #[test]
@@ -170,6 +201,8 @@ fn refuses_wrong_flags() {
     check(&["route", "-m", MODEL, "--goal", "x"], &["unknown goal `x`", "fastest"]);
     check(&["run", "-m", MODEL, "--accuracy", "x"], &["`x`", "exact, standard or relaxed"]);
     check(&["evaluate", "-m", MODEL, "--batch", "0"], &["batch 0"]);
+    check(&["evaluate", "--batch", "4"], &["--model <MODEL>", "Usage: siliconroute evaluate"]);
+    check(&["evaluate", "--stored", "--batch", "2"], &["--model <MODEL>"]);
     check(&["completions", "tcsh"], &["'tcsh'", "bash"]);
     check(&["devices", "--seed", "x"], &["'x'", "--seed"]);
 }

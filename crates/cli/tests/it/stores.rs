@@ -111,7 +111,8 @@ fn refuses_a_truncated_store() {
     for keep in [50, 100, 5_000, bytes.len() / 2] {
         std::fs::write(sandbox.store(), &bytes[..keep]).unwrap();
         is_diagnosed(&sandbox, 4, "store", &["damaged", "move the file away"]);
-        sandbox.refuse(4, &["damaged", "move the file away"], &["route", "-m", MODEL]);
+        let path = sandbox.store();
+        sandbox.refuse(4, &["damaged", "move the file away", text(&path)], &["route", "-m", MODEL]);
     }
     std::fs::write(sandbox.store(), bytes).unwrap();
     sandbox.is_intact();

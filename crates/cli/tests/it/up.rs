@@ -23,6 +23,20 @@ pub(crate) fn run(sandbox: &Sandbox) -> Value {
 }
 
 #[test]
+fn only_progress_is_kept_quiet() {
+    let sandbox = Sandbox::new();
+    let ran = sandbox.succeed(&["up", "--once", "--quiet", "--json"]);
+    let report = ran.json();
+    let notices = report["notices"].as_array().unwrap();
+    assert!(!notices.is_empty());
+    for notice in notices {
+        let note = format!("note: {}", notice.as_str().unwrap());
+        assert_eq!(ran.err.lines().filter(|line| **line == note).count(), 1, "{note} in {}", ran.err);
+    }
+    assert!(!ran.err.contains("measuring"), "{}", ran.err);
+}
+
+#[test]
 fn refuses_a_model_of_ones_own_before_anything_is_measured() {
     let sandbox = Sandbox::new();
     sandbox.write("good.onnx", OneNode::default().to_bytes());

@@ -42,8 +42,28 @@ fn what_cannot_be_used_is_refused() {
     check(resolve("worker_memory_percent = 101", &[], &[]), "from 1 to 100");
     check(resolve("accuracy = \"best\"", &[], &[]), "exact, standard or relaxed");
     check(resolve("seed = [", &[], &[]), "not valid TOML");
-    check(resolve("seed = \"x\"", &[("SILICONROUTE_SEED", "3")], &[("seed", "4")]), "`seed` (file)");
-    check(resolve("", &[("SILICONROUTE_SEED", "x")], &[("seed", "4")]), "`seed` (environment)");
+    check(
+        resolve("seed = \"x\"", &[("SILICONROUTE_SEED", "3")], &[("seed", "4")]),
+        "config.toml`) cannot be `x`",
+    );
+    check(
+        resolve("", &[("SILICONROUTE_SEED", "x")], &[("seed", "4")]),
+        "`seed` (variable SILICONROUTE_SEED)",
+    );
+}
+
+#[test]
+fn a_syntax_error_has_line_and_column_and_one_line() {
+    #[track_caller]
+    fn check(file: &str, part: &str) {
+        let message = resolve(file, &[], &[]).unwrap_err().to_string();
+        assert!(message.contains("config.toml` are not valid TOML") && message.contains(part), "{message}");
+        assert!(!message.contains('\n'), "{message}");
+    }
+    check("seed = [", "line 1, column 9");
+    check("seed = 1\n\nü = x\n", "line 3, column ");
+    check("seed = 1\nseed = 2", "line 2, column 1: duplicate key");
+    check("# é\n= 2", "line 2, column 1");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use siliconroute::doctor::Health;
+use siliconroute::doctor::{Health, failure};
 use siliconroute::engine_packages::PackageSource;
 use siliconroute::event::{Event, Listener, Silent};
 use siliconroute::run::Routing;
@@ -106,6 +106,13 @@ fn doctor_names_a_changed_package_once_with_what_to_do() {
     assert_eq!(broken.len(), 1, "{broken:?}");
     assert_eq!(broken[0].subject, "package fakegpu 1.0");
     assert_eq!(broken[0].advice.as_deref(), Some("run `siliconroute packages install fakegpu`"));
+    let failure = failure(&checks).unwrap();
+    assert_eq!(failure.to_string(), "broken: package fakegpu 1.0");
+    let verified = simulated.router().verify_packages(&[], &mut Silent).unwrap();
+    let failure = verified.failure().unwrap();
+    assert_eq!(failure.kind(), ErrorKind::WorkFailed);
+    assert!(failure.to_string().ends_with(": fakegpu"), "{failure}");
+    assert_eq!(failure.hint(), broken[0].advice);
 }
 
 #[test]

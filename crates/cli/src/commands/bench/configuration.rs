@@ -5,6 +5,7 @@
 use siliconroute::campaign::concurrent_rate;
 use siliconroute::compare::{compare_targets, times_ns};
 use siliconroute::measure::{Job, Measured};
+use siliconroute::wording::counted;
 use siliconroute_core::statistics::{Comparison, SessionEstimate, Summary, join_sessions, summarise};
 use siliconroute_core::target::SessionSettings;
 use siliconroute_core::trial::{Before, ColdStart, Preparation, Trial};
@@ -158,7 +159,7 @@ impl Configuration<'_> {
         }
         let steps: usize = self.summaries.iter().map(|summary| summary.changes.len()).sum();
         if steps > 0 {
-            notes.push(format!("{steps} steps in its level"));
+            notes.push(format!("{} in its level", counted(steps, "step")));
         }
         let disturbed = self.trials.iter().filter(|trial| was_disturbed(trial)).count();
         if disturbed > 0 {

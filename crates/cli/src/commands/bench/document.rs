@@ -30,6 +30,7 @@ pub(super) fn document(
     if let [only] = &mut results[..]
         && compared.is_empty()
     {
+        only["interrupted"] = json!(measured.interrupted);
         return only.take();
     }
     json!({
@@ -75,13 +76,17 @@ fn configuration_document(one: &Configuration<'_>) -> Value {
 pub(super) fn trial_document(job: &Job, trial: &Trial) -> Value {
     let summary = summarise(&times_ns(trial));
     let warmup = trial.outcome.as_ref().ok().map(|measurement| measurement.warmup_calls);
+    // Every call that was timed, of which a sample of a short inference holds many.
+    let calls = trial.outcome.as_ref().ok().map(|measurement| {
+        measurement.samples.iter().fold(0, |sum: u64, sample| sum.saturating_add(sample.calls.into()))
+    });
     let (case, facts) = (&job.case, &job.case.facts);
     let mut document = json!({
         "schema": "siliconroute.bench/1",
         "benchmark_info": {
             "model_id": case.model, "model": case.model_name, "case_id": case.id, "bindings": case.bindings,
             "target": trial.target, "provider": trial.target.as_str().rsplit('/').next(),
-            "iterations": summary.as_ref().map(|summary| summary.samples), "warmup": warmup,
+            "iterations": calls, "samples": summary.as_ref().map(|summary| summary.samples), "warmup": warmup,
             "batch_size": facts.batch, "workload": trial.workload,
             "preparation": trial.preparation, "suspect": trial.suspect,
             "timestamp": trial.started_unix_ms, "seed": trial.input_seed,

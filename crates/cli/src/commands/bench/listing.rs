@@ -2,6 +2,8 @@
 //!
 //! Invariant: one row for each configuration; what is not known shows as a dash, in CSV as an empty field.
 
+use siliconroute::wording::counted;
+use siliconroute_core::decide::format_interval_ns;
 use siliconroute_core::statistics::{Comparison, Verdict};
 use siliconroute_core::trial::{OutputCheck, Preparation, Trial};
 
@@ -28,7 +30,7 @@ pub(super) fn print_table(output: &Output, all: &[Configuration<'_>]) {
     for one in all {
         listed.add_row(cells(one));
     }
-    output.table(listed);
+    output.table(&listed);
 }
 
 pub(super) fn print_markdown(output: &Output, all: &[Configuration<'_>]) {
@@ -54,7 +56,7 @@ fn cells(one: &Configuration<'_>) -> [String; 12] {
         one.job.case.label(),
         one.target.to_string(),
         one.median_ns().map_or_else(dash, ms),
-        one.interval().map_or_else(dash, |it| format!("{} – {}", ms(it.low), ms(it.high))),
+        one.interval().map_or_else(dash, |it| format_interval_ns(it, " – ")),
         one.p95_ns().map_or_else(dash, ms),
         one.items_per_second().map_or_else(dash, |rate| format!("{rate:.1}")),
         one.against_first.as_ref().map_or_else(dash, relative),
@@ -82,7 +84,7 @@ pub(super) fn sentence(first: &str, second: &str, comparison: &Comparison) -> St
     let basis = match (sessions, rounds) {
         (1, _) => "1 session, so what another would say is unknown".to_owned(),
         (sessions, 0) => format!("{sessions} sessions each, measured apart"),
-        (sessions, rounds) => format!("{sessions} sessions, {rounds} rounds side by side"),
+        (sessions, rounds) => format!("{sessions} sessions, {} side by side", counted(*rounds, "round")),
     };
     match comparison.verdict {
         Verdict::Faster { percent, interval } => format!(

@@ -1,0 +1,78 @@
+//! How a benchmark ends: as a success, interrupted, or with cases that nothing could measure.
+//!
+//! Invariant: it succeeds only if every case has a measurement in every workload that was asked for; what failed
+//! beside one is told and fails nothing.
+
+use siliconroute::campaign::all_refuse;
+use siliconroute::machine::brief;
+use siliconroute::measure::{Job, Measured};
+use siliconroute::{Error, ErrorKind};
+use siliconroute_core::Workload;
+
+use super::configuration::Configuration;
+use crate::output::Output;
+
+/// The failure that a benchmark amounts to; `None` where every case was measured.
+pub(super) fn failure(jobs: &[Job], all: &[Configuration<'_>], measured: &Measured) -> Option<Error> {
+    if measured.interrupted {
+        return Some(Error::Interrupted);
+    }
+    let mut asked: Vec<&Job> = Vec::new();
+    for job in jobs {
+        if !asked.iter().any(|other| is_same(other, job)) {
+            asked.push(job);
+        }
+    }
+    let unmeasured: Vec<&Job> = asked.iter().copied().filter(|job| !is_measured(job, all)).collect();
+    if unmeasured.is_empty() {
+        return None;
+    }
+    let told: Vec<String> = unmeasured.iter().map(|job| reasons(job, all)).collect();
+    let trials = all.iter().flat_map(|one| &one.trials);
+    let failures = trials.filter_map(|trial| Some((&trial.target, trial.outcome.as_ref().err()?)));
+    let refused = unmeasured.len() == asked.len() && all_refuse(failures);
+    Some(Error::Finding {
+        kind: if refused { ErrorKind::Usage } else { ErrorKind::WorkFailed },
+        message: format!("not measured: {}", told.join("; ")),
+        advice: Some(if refused {
+            "see that the model is what you mean, and that its operators are known to an engine".to_owned()
+        } else {
+            "`siliconroute doctor` shows what is wrong with a target; `siliconroute devices` lists all targets".to_owned()
+        }),
+    })
+}
+
+/// Tells what failed beside measurements of the same case; what was not measured at all is the failure.
+pub(super) fn tell_failures(output: &Output, all: &[Configuration<'_>]) {
+    for one in all.iter().filter(|one| is_measured(one.job, all)) {
+        if let Some(failure) = one.failure() {
+            output.note(format!("not measured: {} on {}: {}", label(one.job), one.target, brief(&failure)));
+        }
+    }
+}
+
+fn is_same(one: &Job, other: &Job) -> bool {
+    one.case.id == other.case.id && one.workload == other.workload
+}
+
+fn is_measured(job: &Job, all: &[Configuration<'_>]) -> bool {
+    all.iter().any(|one| one.estimate.is_some() && is_same(one.job, job))
+}
+
+fn label(job: &Job) -> String {
+    match job.workload {
+        Workload::Sustained => job.case.label(),
+        other => format!("{} {other}", job.case.label()),
+    }
+}
+
+/// The case and what each target said of it.
+fn reasons(job: &Job, all: &[Configuration<'_>]) -> String {
+    let said: Vec<String> = all
+        .iter()
+        .filter(|one| is_same(one.job, job))
+        .filter_map(|one| Some(format!("{}: {}", one.target, brief(&one.failure()?))))
+        .collect();
+    let why = if said.is_empty() { "its turn never came".to_owned() } else { said.join(", ") };
+    format!("{} ({why})", label(job))
+}
