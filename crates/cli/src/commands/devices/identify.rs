@@ -43,7 +43,7 @@ fn show(found: &Identification, output: &Output) {
         listed.add_row(row(chip, "at rest", &chip.rest, None));
         listed.add_row(row(chip, "at work", &chip.load, Some(&chip.process_percent)));
     }
-    output.table(listed);
+    output.table(&listed);
     for chip in &found.chips {
         if let Reading::Unavailable(reason) = &chip.load.busy_percent {
             output.line(format!("{}: how busy it is is not told: {reason}", chip.chip));
