@@ -130,7 +130,11 @@ fn a_second_interrupt_ends_the_program_at_once() {
     running.signal("INT");
     let (status, out, messages) = running.end();
     assert_eq!(status.code(), Some(130), "{messages}");
-    assert_eq!(out, "");
+    // The first one may have ended it in order before the second came.
+    if !out.is_empty() {
+        let document: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(document["interrupted"], true);
+    }
     sandbox.is_intact();
     sandbox.measure();
 }

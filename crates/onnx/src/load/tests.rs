@@ -37,7 +37,7 @@ fn says_what_is_wrong_with_a_file() {
     #[cfg(unix)]
     {
         let endless = load_model(Path::new("/dev/zero")).expect_err("a device is no model");
-        assert!(matches!(endless, LoadError::Unreadable { .. }), "{endless:?}");
+        assert!(matches!(endless, LoadError::NotAFile { .. }), "{endless:?}");
     }
     let pointer =
         saved(at, b"version https://git-lfs.github.com/spec/v1\noid sha256:00\n").expect_err("no model");
