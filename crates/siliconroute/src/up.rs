@@ -148,7 +148,7 @@ impl Router {
         let own = plan
             .models
             .iter()
-            .map(|reference| self.find_model(reference, listener))
+            .map(|reference| self.fetch_model(reference, listener))
             .collect::<Result<Vec<_>, _>>()?;
         self.install_recommended(listener)?;
         let targets = self.targets(listener)?;
@@ -232,26 +232,37 @@ impl Router {
         if missing > 0 && !self.settings.offline {
             listener.event(Event::Begin { stage: Stage::Models, steps: Some(missing) });
         }
-        let mut unavailable = Vec::new();
+        // Those that cannot be had for one and the same reason.
+        let mut unreached: Vec<&str> = Vec::new();
         for name in STARTER_MODELS {
             let here = self.models().is_here(name);
-            if !here && !unavailable.is_empty() {
-                unavailable.push(*name);
+            let damaged = self.models().damage(name, &Forward { listener, router: self })?.is_some();
+            if !here && !damaged && !unreached.is_empty() {
+                unreached.push(name);
                 continue;
             }
             let fetched = !here && !self.settings.offline;
             if fetched {
                 listener.event(Event::Step((*name).to_owned()));
             }
-            match self.find_model(name, listener) {
+            let model = if unreached.is_empty() {
+                self.fetch_model(name, listener)
+            } else {
+                self.find_model(name, listener)
+            };
+            match model {
                 Ok(model) => learning.push(self.question(model, None)?),
                 Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
                 Err(error) if error.kind() == ErrorKind::Store => return Err(error),
-                Err(error) => {
-                    if unavailable.is_empty() {
+                Err(error) if matches!(&error, Error::Model(error) if error.is_unreachable()) => {
+                    if unreached.is_empty() {
                         listener.event(Event::Notice(error_with_hint(&error)));
                     }
-                    unavailable.push(*name);
+                    unreached.push(name);
+                }
+                Err(error) => {
+                    let reason = error_with_hint(&error);
+                    listener.event(Event::Notice(format!("the model {name} is left out: {reason}")));
                 }
             }
             if fetched {
@@ -261,8 +272,8 @@ impl Router {
         if missing > 0 && !self.settings.offline {
             listener.event(Event::End(String::new()));
         }
-        if !unavailable.is_empty() {
-            listener.event(Event::Notice(format!("models left out: {}", unavailable.join(", "))));
+        if !unreached.is_empty() {
+            listener.event(Event::Notice(format!("models left out: {}", unreached.join(", "))));
         }
         let mut lacking = Lacking::default();
         for (name, batch) in STARTER_SYNTHETIC {
@@ -342,6 +353,12 @@ impl Router {
 
     /// The model as it lies on the disk now, or why it cannot be measured again.
     fn find_stored_model(&self, stored: &StoredModel) -> Result<KnownModel, String> {
+        let mut silent = crate::event::Silent;
+        let progress = Forward { listener: &mut silent, router: self };
+        let damage = self.models().damage(&stored.name, &progress);
+        if let (Some(_), Ok(Some(damage))) = (&stored.source, damage) {
+            return Err(error_with_hint(&damage.into()));
+        }
         let by_name = stored.source.is_some() && self.models().is_here(&stored.name);
         let reference = match &stored.path {
             _ if by_name => stored.name.clone(),
@@ -392,6 +409,22 @@ impl Router {
                 Ok(path)
             })
             .collect()
+    }
+
+    /// Finds a model as [`Self::find_model`] does, and fetches one of the catalogue anew that was changed.
+    ///
+    /// # Errors
+    /// When there is no such model or it cannot be fetched or read.
+    pub fn fetch_model(&self, reference: &str, listener: &mut dyn Listener) -> Result<KnownModel, Error> {
+        let models = self.models();
+        let can_fetch = self.read_only.is_none() && !self.settings.offline;
+        if can_fetch && models.damage(reference, &Forward { listener, router: self })?.is_some() {
+            listener
+                .event(Event::Notice(format!("{reference} was changed since it was fetched; replacing it")));
+            let mut progress = Forward { listener, router: self };
+            models.replace(reference, self.fetcher.as_ref(), &mut progress)?;
+        }
+        self.find_model(reference, listener)
     }
 
     /// Finds a model and fetches it if it must be; the download shows as events.

@@ -97,7 +97,7 @@ fn fetch(session: &Session<'_>, names: &[String]) -> Result<ExitCode, Error> {
     let mut fetched = Vec::new();
     for name in &names {
         progress.event(Event::Step(name.clone()));
-        fetched.push(session.router.find_model(name, &mut progress)?);
+        fetched.push(session.router.fetch_model(name, &mut progress)?);
         progress.event(Event::StepDone);
     }
     progress.event(Event::End(String::new()));

@@ -209,10 +209,10 @@ pub fn check_wheel(path: &Path, wheel: &WheelPin, progress: &mut dyn Progress) -
 }
 
 /// The digest of all that `file` yields, and how many bytes that was.
-pub(super) fn hash_file(
-    mut file: impl Read,
-    progress: &dyn Progress,
-) -> Result<(Sha256Digest, u64), CheckError> {
+///
+/// # Errors
+/// When it cannot be read, or the caller stops.
+pub fn hash_file(mut file: impl Read, progress: &dyn Progress) -> Result<(Sha256Digest, u64), CheckError> {
     let mut hash = Sha256::new();
     let mut total = 0;
     let mut buffer = vec![0; 256 << 10];

@@ -114,7 +114,12 @@ impl Seal {
             file.persist(&path).map_err(io::Error::from).map(drop)
         };
         if let Err(error) = write() {
-            tracing::warn!(package = %dir.display(), %error, "cannot remember that the package was verified");
+            let package = dir.display();
+            if is_expected(&error) {
+                tracing::debug!(%package, %error, "cannot remember that the package was verified");
+            } else {
+                tracing::warn!(%package, %error, "cannot remember that the package was verified");
+            }
         }
     }
 }
@@ -124,7 +129,12 @@ pub(super) fn break_seal(dir: &Path) {
     let Some(path) = path_of(dir) else { return };
     match fs::remove_file(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            tracing::warn!(seal = %path.display(), %error, "cannot remove the seal of a package");
+            let seal = path.display();
+            if is_expected(&error) {
+                tracing::debug!(%seal, %error, "cannot remove the seal of a package");
+            } else {
+                tracing::warn!(%seal, %error, "cannot remove the seal of a package");
+            }
         }
         _ => {}
     }
@@ -142,6 +152,11 @@ pub(super) fn remove_dead_seals(root: &Path) {
             tracing::debug!(seal = %entry.path().display(), %error, "cannot remove a dead seal yet");
         }
     }
+}
+
+/// Whether the home is one that may only be read, where nothing is remembered.
+fn is_expected(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
 
 fn path_of(dir: &Path) -> Option<PathBuf> {

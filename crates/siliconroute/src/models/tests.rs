@@ -215,3 +215,44 @@ fn recorded_cases_are_counted_anew_while_their_file_is_the_same() {
     library.models().recount(&mut cases).unwrap();
     assert_eq!(cases, [stale], "the file is gone");
 }
+
+#[test]
+fn a_changed_model_of_the_catalogue_is_told_from_one_that_is_not_there() {
+    let library = Library::new();
+    let model = Catalogue::embedded().find("magika").unwrap();
+    let path = library.models().catalogue_path(model);
+    let resolve = || library.resolve("magika").unwrap_err();
+    assert!(matches!(resolve(), ModelError::Offline(_)));
+    assert!(library.models().damage("magika", &packages::Silent).unwrap().is_none());
+
+    let mut check = |finding: &str| {
+        let error = resolve();
+        assert!(error.to_string().contains(finding), "{error}");
+        assert_eq!(error.hint().as_deref(), Some("run `siliconroute models fetch magika`"));
+        assert_eq!(error.kind(), ErrorKind::WorkFailed);
+        assert!(library.models().damage("magika", &packages::Silent).unwrap().is_some());
+    };
+    for bytes in [&b"garbage"[..], b""] {
+        std::fs::write(&path, bytes).unwrap();
+        check(&format!("it has {} bytes instead of {}", bytes.len(), model.member.size_bytes));
+        assert!(!library.models().is_here("magika"));
+    }
+    std::fs::File::create(&path).unwrap().set_len(model.member.size_bytes).unwrap();
+    check("its bytes differ from the pinned hash");
+    let sound = library.resolve("mlp-64w-2l").unwrap();
+    std::fs::copy(sound.path, &path).unwrap();
+    check("instead of");
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    check("a folder, not a file");
+}
+
+#[test]
+fn a_changed_synthetic_model_says_how_it_is_made_anew() {
+    let library = Library::new();
+    let model = library.resolve("mlp-64w-2l").unwrap();
+    std::fs::write(&model.path, "garbage").unwrap();
+    let error = library.resolve("mlp-64w-2l").unwrap_err();
+    assert!(matches!(error, ModelError::Changed { .. }), "{error}");
+    assert_eq!(error.hint().as_deref(), Some("run `siliconroute models generate mlp-64w-2l`"));
+}

@@ -8,6 +8,7 @@ use siliconroute::doctor::{Health, failure};
 use siliconroute::engine_packages::PackageSource;
 use siliconroute::event::{Event, Listener, Silent};
 use siliconroute::run::Routing;
+use siliconroute::up::UpPlan;
 use siliconroute::{Error, ErrorKind, Router};
 use siliconroute_core::TargetKey;
 
@@ -225,4 +226,53 @@ fn stopping_a_verification_or_removal_is_an_interruption() {
     ] {
         assert_eq!(error.kind(), ErrorKind::Interrupted, "{error}");
     }
+}
+
+/// The place of a model of the catalogue in a home that has its own folder of models.
+fn catalogue_model(simulated: &Simulated, name: &str) -> PathBuf {
+    let models = simulated.home.path().join("models");
+    if std::fs::remove_file(&models).is_ok() {
+        std::fs::create_dir(&models).unwrap();
+    }
+    let version = &siliconroute::catalogue::Catalogue::embedded().find(name).unwrap().version;
+    models.join(format!("{name}-{version}.onnx"))
+}
+
+#[test]
+fn a_changed_model_is_replaced_where_models_are_fetched_and_named_elsewhere() {
+    let simulated = Simulated::usual();
+    for name in ["magika", "ocr-cls"] {
+        std::fs::write(catalogue_model(&simulated, name), "garbage").unwrap();
+    }
+    let router = simulated.router();
+    let mut notices = Notices::default();
+    let error = router.fetch_model("magika", &mut notices).unwrap_err();
+    assert_eq!(notices.0, ["magika was changed since it was fetched; replacing it"]);
+    assert!(error.to_string().contains("cannot fetch"), "{error}");
+    let error = router.find_model("magika", &mut Silent).unwrap_err();
+    assert_eq!(error.hint().as_deref(), Some("run `siliconroute models fetch magika`"));
+
+    let checks = router.diagnose(&mut Silent).unwrap();
+    let broken: Vec<_> = checks.iter().filter(|check| check.health == Health::Broken).collect();
+    let subjects: Vec<&str> = broken.iter().map(|check| check.subject.as_str()).collect();
+    assert_eq!(subjects, ["model magika", "model ocr-cls"]);
+    assert_eq!(broken[1].advice.as_deref(), Some("run `siliconroute models fetch ocr-cls`"));
+}
+
+#[test]
+fn a_start_offline_gives_a_reason_for_each_model_left_out() {
+    let simulated = Simulated::usual();
+    for name in ["magika", "ocr-cls"] {
+        std::fs::write(catalogue_model(&simulated, name), "garbage").unwrap();
+    }
+    let mut options = simulated.home.options(&simulated.launcher);
+    options.settings.offline = true;
+    let report = Router::open(options).unwrap().up(&UpPlan::default(), &mut Silent).unwrap();
+    for name in ["magika", "ocr-cls"] {
+        let notice = report.notices.iter().find(|notice| notice.starts_with(&format!("the model {name} is")));
+        let notice = notice.unwrap_or_else(|| panic!("{:?}", report.notices));
+        assert!(notice.contains(&format!("run `siliconroute models fetch {name}`")), "{notice}");
+    }
+    let rest = report.notices.iter().find(|notice| notice.starts_with("models left out: ")).unwrap();
+    assert!(rest.contains("silero-vad") && !rest.contains("magika"), "{rest}");
 }
