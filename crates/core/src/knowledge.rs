@@ -35,7 +35,7 @@ pub struct Estimate {
 /// What stands against a target for a case.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Exclusion {
-    /// The latest trial of the model on this target failed.
+    /// The target refuses the model, gives it away, or failed on it again or from the first.
     Failed(Failure),
     /// The outputs lie too far from the reference for the class asked for.
     WrongOutputs {
@@ -100,6 +100,10 @@ pub struct Cell {
 struct Verdict {
     /// Whether there was any trial.
     tried: bool,
+    /// Whether any trial gave a measurement.
+    succeeded: bool,
+    /// Whether the latest trial failed.
+    failing: bool,
     failed: Option<Exclusion>,
     /// Per accuracy class: what speaks against the target; `None` where nothing does.
     outputs: Option<[Option<Exclusion>; 3]>,
@@ -150,7 +154,7 @@ impl KnowledgeBuilder {
             verdict.tried = true;
             match trial.outcome {
                 Ok((summary, outputs)) => {
-                    verdict.failed = None;
+                    (verdict.succeeded, verdict.failing, verdict.failed) = (true, false, None);
                     verdict.note_outputs(&outputs);
                     let error = match &outputs {
                         OutputCheck::Compared { difference, .. } => Some(difference.max_relative_error),
@@ -164,7 +168,7 @@ impl KnowledgeBuilder {
                     let key = (trial.case, target, trial.workload.index());
                     summaries.entry(key).or_default().push(summary);
                 }
-                Err(failure) => verdict.failed = Some(Exclusion::Failed(failure)),
+                Err(failure) => verdict.note_failure(failure),
             }
         }
         let mut model_verdicts: HashMap<ModelId, Box<[Verdict]>> = HashMap::new();
@@ -219,6 +223,23 @@ impl Knowledge {
         self.cells(case)?.get(usize::from(target.0))?.times[workload.index()].as_ref()
     }
 
+    /// What is known of the outputs of `target` for a case: what speaks against them in `class`, which is `None`
+    /// inside where nothing does; `None` when they were never compared, and no other model's tell anything.
+    pub fn outputs_in_class(
+        &self,
+        case: CaseId,
+        model: ModelId,
+        target: TargetIndex,
+        class: AccuracyClass,
+    ) -> Option<Option<&Exclusion>> {
+        let index = usize::from(target.0);
+        let verdicts = self.verdicts(case, model);
+        if let Some(by_class) = verdicts.outputs(index) {
+            return Some(by_class[class as usize].as_ref());
+        }
+        self.unproven[index][class as usize].as_ref().map(Some)
+    }
+
     /// What speaks against the targets for a case: what its own trials say, else the worst of its model's.
     pub(crate) fn verdicts(&self, case: CaseId, model: ModelId) -> Verdicts<'_> {
         Verdicts {
@@ -240,18 +261,27 @@ pub(crate) struct Verdicts<'k> {
 impl<'k> Verdicts<'k> {
     /// What excludes the target at `index` in `class`; `None` when nothing does.
     pub(crate) fn exclusion(&self, index: usize, class: AccuracyClass) -> Option<&'k Exclusion> {
-        let own = self.of_case.map(|row| &row[index]).filter(|verdict| verdict.tried);
-        let verdict = own.or_else(|| self.of_model.map(|row| &row[index]));
-        if let Some(failed) = verdict.and_then(|verdict| verdict.failed.as_ref()) {
+        if let Some(failed) = self.verdict(index).and_then(|verdict| verdict.failed.as_ref()) {
             return Some(failed);
         }
-        let outputs = verdict
-            .and_then(|verdict| verdict.outputs.as_ref())
-            .or_else(|| self.of_model.and_then(|row| row[index].outputs.as_ref()));
-        match outputs {
+        match self.outputs(index) {
             Some(by_class) => by_class[class as usize].as_ref(),
             None => self.unproven[index][class as usize].as_ref(),
         }
+    }
+
+    /// What the case's own trials say, else the worst of its model's.
+    fn verdict(&self, index: usize) -> Option<&'k Verdict> {
+        let own = self.of_case.map(|row| &row[index]).filter(|verdict| verdict.tried);
+        own.or_else(|| self.of_model.map(|row| &row[index]))
+    }
+
+    /// What comparing outputs said, by class; `None` where none were compared.
+    fn outputs(&self, index: usize) -> Option<&'k [Option<Exclusion>; 3]> {
+        let verdict = self.verdict(index);
+        verdict
+            .and_then(|verdict| verdict.outputs.as_ref())
+            .or_else(|| self.of_model.and_then(|row| row[index].outputs.as_ref()))
     }
 }
 
@@ -271,6 +301,18 @@ impl Verdict {
             }
             (worst @ None, Some(outputs)) => *worst = Some(outputs.clone()),
             (_, None) => {}
+        }
+    }
+
+    /// Takes over a failure. One that may pass speaks against a target that has worked only if it repeats, and
+    /// hides no refusal.
+    fn note_failure(&mut self, failure: Failure) {
+        let repeated = std::mem::replace(&mut self.failing, true);
+        let refused = matches!(&self.failed, Some(Exclusion::Failed(known)) if !known.kind.is_transient());
+        let counts =
+            if failure.kind.is_transient() { !refused && (repeated || !self.succeeded) } else { true };
+        if counts {
+            self.failed = Some(Exclusion::Failed(failure));
         }
     }
 
@@ -322,6 +364,11 @@ impl Exclusion {
         match self {
             Self::Failed(Failure { kind: FailureKind::FellBack, detail }) => {
                 format!("runs elsewhere: {detail}")
+            }
+            Self::Failed(failure) if failure.kind.is_transient() => {
+                format!(
+                    "failed: {failure}; `siliconroute bench` or the next `siliconroute up` tries it again"
+                )
             }
             Self::Failed(failure) => format!("failed: {failure}"),
             Self::WrongOutputs { class, finding } => format!("outputs fail the class {class}: {finding}"),

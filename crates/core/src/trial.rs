@@ -244,6 +244,15 @@ impl FailureKind {
             Self::FellBack => "fell_back",
         }
     }
+
+    /// Whether the next try may go well: a worker died, hung or ran out of memory. The others are answers, which
+    /// the same version of a provider gives again.
+    pub fn is_transient(self) -> bool {
+        match self {
+            Self::Crashed | Self::TimedOut | Self::MemoryExceeded => true,
+            Self::Refused | Self::FellBack => false,
+        }
+    }
 }
 
 /// Why a trial gave no measurement.

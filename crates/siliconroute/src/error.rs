@@ -147,6 +147,36 @@ pub enum Error {
         /// Target and failure, joined.
         failures: String,
     },
+    /// The only target that was to be asked failed.
+    #[error("{case} failed on {target}: {failure}")]
+    TargetFailed {
+        /// The case.
+        case: String,
+        /// The target.
+        target: String,
+        /// What happened, in brief.
+        failure: String,
+    },
+    /// The target named would leave the model to another one.
+    #[error("{target} cannot run {case}: {finding}")]
+    RunsElsewhere {
+        /// The case.
+        case: String,
+        /// The target.
+        target: String,
+        /// Where its nodes would run.
+        finding: String,
+    },
+    /// The reference refuses to compute an inference, and others would make up an answer.
+    #[error("{target} refuses to compute {case}, so no other target is asked: {failures}")]
+    InferenceRefused {
+        /// The case.
+        case: String,
+        /// The reference.
+        target: String,
+        /// Its refusal, after the failures before it.
+        failures: String,
+    },
     /// A worker failed where there is no other to turn to.
     #[error("{target}: {}", brief(&failure.to_string()))]
     Worker {
@@ -231,6 +261,7 @@ impl Error {
             | Self::Input(_)
             | Self::Usage(_)
             | Self::ModelRefused { .. }
+            | Self::InferenceRefused { .. }
             | Self::UnknownPackage { .. }
             | Self::UnknownTarget { .. } => ErrorKind::Usage,
             Self::Finding { kind, .. } => *kind,
@@ -241,9 +272,11 @@ impl Error {
             Self::Inputs(_) | Self::ArrayFile(_) => ErrorKind::Usage,
             Self::Home(error) => error.kind(),
             Self::OpenStore(_) | Self::Store(_) | Self::ReadOnlyHome { .. } => ErrorKind::Store,
-            Self::Unfit(_) | Self::UnavailableTarget { .. } | Self::NoTarget { .. } | Self::Offline(_) => {
-                ErrorKind::NothingSuitable
-            }
+            Self::Unfit(_)
+            | Self::UnavailableTarget { .. }
+            | Self::NoTarget { .. }
+            | Self::RunsElsewhere { .. }
+            | Self::Offline(_) => ErrorKind::NothingSuitable,
             Self::Install(error) if error.is_cancelled() => ErrorKind::Interrupted,
             Self::Remove(error) if error.is_cancelled() => ErrorKind::Interrupted,
             Self::Verify(error) if matches!(**error, packages::VerifyError::Cancelled) => {
@@ -263,6 +296,7 @@ impl Error {
             | Self::Remove(_)
             | Self::Verify(_)
             | Self::AllFailed { .. }
+            | Self::TargetFailed { .. }
             | Self::Worker { .. }
             | Self::Write { .. } => ErrorKind::WorkFailed,
         }

@@ -11,8 +11,8 @@ use siliconroute_core::decide::{Context, Decision, Query, decide};
 use siliconroute_core::knowledge::Exclusion;
 use siliconroute_core::model::BoundInput;
 use siliconroute_core::tensor::{Dimension, NamedTensor, TensorSpec};
-use siliconroute_core::trial::{Failure, FailureKind};
-use siliconroute_core::{AccuracyClass, Case, ChipKind, Goal, TargetKey, Workload};
+use siliconroute_core::trial::{Failure, FailureKind, Placement};
+use siliconroute_core::{AccuracyClass, Case, ChipKind, Goal, Reading, TargetKey, Workload};
 use siliconroute_engine::session::{RunError, Session, SessionRequest, check_indices, check_inputs};
 use siliconroute_engine::worker::client::RemoteModel;
 use siliconroute_engine::worker::remote::RemoteSession;
@@ -28,7 +28,7 @@ use crate::measure::measuring_advice;
 use crate::models::KnownModel;
 use crate::router::{NO_TELEMETRY, Router, Targets};
 use crate::verified::check_engine;
-use choice::{fixed_order, fixed_order_notice};
+use choice::{accuracy_notice, fixed_order, fixed_order_notice};
 
 pub use choice::Choice;
 
@@ -61,6 +61,9 @@ pub struct FellBack {
     pub failure: Failure,
 }
 
+/// Told of a target that failed and of the one that is asked next.
+type FallBackTold<'r> = Box<dyn FnMut(&FellBack, &TargetKey) + 'r>;
+
 /// A session on the chosen target that goes on with the next one when it fails.
 pub struct RoutedSession<'r> {
     router: &'r Router,
@@ -75,6 +78,7 @@ pub struct RoutedSession<'r> {
     left: Vec<TargetKey>,
     inputs: Vec<NamedTensor>,
     fell_back: Vec<FellBack>,
+    fall_back_told: Option<FallBackTold<'r>>,
     isolated: bool,
     runs: u64,
 }
@@ -120,6 +124,7 @@ impl Router {
     ) -> Result<RoutedSession<'r>, Error> {
         let (mut choice, mut notice) = (Choice::Named, None);
         let mut left = if let Some(target) = &routing.target {
+            notice = accuracy_notice(case, target, self.query(case, routing).accuracy, routing, learned);
             vec![targets.get(target.as_str())?.target.key.clone()]
         } else {
             let query = self.query(case, routing);
@@ -162,6 +167,7 @@ impl Router {
                         left,
                         inputs: Vec::new(),
                         fell_back,
+                        fall_back_told: None,
                         isolated: routing.isolated,
                         runs: 0,
                     });
@@ -172,7 +178,7 @@ impl Router {
         if all_refuse(fell_back.iter().map(|fallen| (&fallen.target, &fallen.failure))) {
             return Err(Error::ModelRefused { case: case.label(), refusals: joined(&fell_back) });
         }
-        Err(all_failed(case, &fell_back))
+        Err(all_failed(case, choice, &fell_back))
     }
 
     fn create(
@@ -218,8 +224,21 @@ impl Router {
         };
         let (launcher, deadline) = (self.launcher.as_ref(), self.worker_deadline());
         let session = RemoteSession::open(launcher, &found.engine, &found.target.key, &remote, deadline)?;
-        check_placement(&found.engine, &session.placement())?;
+        let placement = session.placement();
+        if let Reading::Available(placement) = &placement
+            && placement.is_full_fallback()
+        {
+            return Err(Failure::new(FailureKind::FellBack, runs_elsewhere(placement)));
+        }
+        check_placement(&found.engine, &placement)?;
         Ok(Box::new(session))
+    }
+}
+
+impl<'r> RoutedSession<'r> {
+    /// Calls `told` with each target that fails in a run, before the next one is asked.
+    pub fn on_fall_back(&mut self, told: impl FnMut(&FellBack, &TargetKey) + 'r) {
+        self.fall_back_told = Some(Box::new(told));
     }
 }
 
@@ -234,7 +253,8 @@ impl RoutedSession<'_> {
         self.choice
     }
 
-    /// What the caller should know of the choice, where it rests on no knowledge.
+    /// What the caller should know of the choice: that it rests on no knowledge, or that the target named does
+    /// not, or not provably, compute as exactly as asked.
     pub fn notice(&self) -> Option<&str> {
         self.notice.as_deref()
     }
@@ -312,10 +332,17 @@ impl RoutedSession<'_> {
         // What the reference refuses to compute, such as an index beyond a table, others may answer with
         // made-up numbers, since they do not check it.
         if refused && self.runs > 0 && self.target.as_str() == REFERENCE {
-            return Err(all_failed(self.case, &self.fell_back));
+            return Err(Error::InferenceRefused {
+                case: self.case.label(),
+                target: self.target.to_string(),
+                failures: joined(&self.fell_back),
+            });
         }
         while let Some(target) = self.left.pop() {
             self.router.stop_if_cancelled()?;
+            if let (Some(told), Some(fallen)) = (&mut self.fall_back_told, self.fell_back.last()) {
+                told(fallen, &target);
+            }
             let found = self.targets.get(target.as_str())?;
             let ready =
                 self.router.create(self.model, self.case, found, self.isolated).and_then(|mut session| {
@@ -331,7 +358,7 @@ impl RoutedSession<'_> {
                 Err(failure) => self.fell_back.push(FellBack { target, failure }),
             }
         }
-        Err(all_failed(self.case, &self.fell_back))
+        Err(all_failed(self.case, self.choice, &self.fell_back))
     }
 }
 
@@ -434,8 +461,27 @@ fn failure_of(error: RunError) -> Failure {
     }
 }
 
-fn all_failed(case: &Case, fell_back: &[FellBack]) -> Error {
+fn all_failed(case: &Case, choice: Choice, fell_back: &[FellBack]) -> Error {
+    if let ([FellBack { target, failure }], Choice::Named) = (fell_back, choice) {
+        tracing::info!("{target}: {failure}");
+        let (case, target) = (case.label(), target.to_string());
+        return if failure.kind == FailureKind::FellBack {
+            Error::RunsElsewhere { case, target, finding: failure.detail.clone() }
+        } else {
+            Error::TargetFailed { case, target, failure: brief(&failure.to_string()) }
+        };
+    }
     Error::AllFailed { case: case.label(), failures: joined(fell_back) }
+}
+
+/// Says who would run a model of which the target runs nothing.
+fn runs_elsewhere(placement: &Placement) -> String {
+    let name = |provider: &String| match provider.as_str() {
+        "CPUExecutionProvider" => "ONNX Runtime's CPU provider".to_owned(),
+        other => other.to_owned(),
+    };
+    let others: Vec<String> = placement.fallback.keys().map(name).collect();
+    format!("it would run none of the model's nodes; {} would", others.join(" and "))
 }
 
 /// Target and failure, in brief; what engines said in full goes to the log.

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use siliconroute_core::trial::{FailureKind, Purpose};
+use siliconroute_core::trial::Purpose;
 use siliconroute_core::{Case, TargetKey, Workload};
 use siliconroute_engine::packages;
 use siliconroute_onnx::{SyntheticModel, published_ladder};
@@ -155,7 +155,7 @@ impl Router {
         let (learning, unseen) = self.starter_cases(own, listener)?;
         let questions: Vec<Question> = learning.iter().chain(&unseen).cloned().collect();
         let known = self.learn(&targets)?;
-        let nothing_missing = missing_jobs(&learning, &targets, &known, SESSIONS).is_empty()
+        let nothing_missing = missing_jobs(&learning, &targets, &known, SESSIONS, true).is_empty()
             && self.stored_checks(&questions, &targets)?.iter().all(Option::is_some);
         let (decisions, measured_trials) = if nothing_missing {
             announce_fits(&known, listener);
@@ -185,7 +185,8 @@ impl Router {
         let mut learned = self.learn(targets)?;
         let mut trials = 0;
         for pass in 1..=SESSIONS {
-            let jobs = missing_jobs(learning, targets, &learned, pass);
+            // What failed at last is tried again once, whatever comes of it.
+            let jobs = missing_jobs(learning, targets, &learned, pass, pass == 1);
             if jobs.is_empty() {
                 continue;
             }
@@ -440,24 +441,30 @@ impl Router {
 /// The cases with the targets on which each has fewer than `sessions` trials in the sustained workload.
 ///
 /// A target that refused a case, or gave it away, is not tried again; a crash, hang or memory blow-up counts
-/// as a session and may pass in the next. A reference is always measured along, since outputs are compared
+/// as a session and may pass in the next, and beyond that where `retry` is set and it came last. A reference is always measured along, since outputs are compared
 /// within a campaign.
-fn missing_jobs(questions: &[Question], targets: &Targets, learned: &Learned, sessions: usize) -> Vec<Job> {
+fn missing_jobs(
+    questions: &[Question],
+    targets: &Targets,
+    learned: &Learned,
+    sessions: usize,
+    retry: bool,
+) -> Vec<Job> {
     let all: Vec<TargetKey> = targets.discovery.available().map(|found| found.target.key.clone()).collect();
     let refused = |case: &Case, key: &TargetKey| {
         let mut failures = learned
             .trials_of(case.id, key, Workload::Sustained)
             .filter_map(|trial| trial.outcome.as_ref().err());
-        failures.any(|failure| match failure.kind {
-            FailureKind::Refused | FailureKind::FellBack => true,
-            FailureKind::Crashed | FailureKind::TimedOut | FailureKind::MemoryExceeded => false,
-        })
+        failures.any(|failure| !failure.kind.is_transient())
     };
     let job = |question: &Question| {
         let case = &question.case;
         let lacks = |key: &&TargetKey| {
-            let trials = learned.trials_of(case.id, key, Workload::Sustained).count();
-            trials < sessions && !refused(case, key)
+            let (mut trials, mut failing) = (0, false);
+            for trial in learned.trials_of(case.id, key, Workload::Sustained) {
+                (trials, failing) = (trials + 1, trial.outcome.is_err());
+            }
+            (trials < sessions || (retry && failing)) && !refused(case, key)
         };
         let wanted: Vec<&TargetKey> = all.iter().filter(lacks).collect();
         let reference = all.iter().find(|key| is_trusted(key) && !refused(case, key));

@@ -55,6 +55,11 @@ pub(super) fn run(session: &Session<'_>, arguments: &Run) -> Result<ExitCode, Er
     if let Some(notice) = routed.notice() {
         session.progress().event(Event::Notice(notice.to_owned()));
     }
+    let mut progress = session.progress();
+    routed.on_fall_back(move |fallen, next| {
+        let failure = brief(&fallen.failure.to_string());
+        progress.event(Event::Notice(format!("{} failed ({failure}); trying {next} next", fallen.target)));
+    });
     let outcome = routed.infer(arrays)?;
     if let Some(path) = &arguments.write {
         let written = array_file::write_outputs(path, &outcome.outputs)?;

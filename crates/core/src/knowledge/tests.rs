@@ -57,7 +57,7 @@ fn exclusion(knowledge: &Knowledge, index: usize, class: AccuracyClass) -> Optio
 }
 
 #[test]
-fn a_later_success_lifts_an_earlier_failure_and_the_other_way_round() {
+fn a_success_lifts_a_failure_and_only_a_repeated_failure_outweighs_a_success() {
     #[track_caller]
     fn check(trials: Vec<TrialFacts>, failed: bool) {
         let knowledge = knowledge(trials);
@@ -69,8 +69,42 @@ fn a_later_success_lifts_an_earlier_failure_and_the_other_way_round() {
     let bad = || trial("a", failed());
     check(vec![bad()], true);
     check(vec![bad(), good()], false);
-    check(vec![good(), bad()], true);
+    check(vec![good(), bad()], false);
+    check(vec![good(), bad(), bad()], true);
+    check(vec![bad(), bad(), good()], false);
     check(vec![good(), bad(), good()], false);
+    check(vec![good(), bad(), good(), bad()], false);
+    let refused = || trial("a", Err(Failure::new(FailureKind::Refused, "no")));
+    let given_away = || trial("a", Err(Failure::new(FailureKind::FellBack, "0 of 9 nodes")));
+    check(vec![good(), refused()], true);
+    check(vec![good(), given_away()], true);
+    check(vec![good(), refused(), good()], false);
+}
+
+#[test]
+fn a_crash_hides_no_refusal_and_says_how_it_is_tried_again() {
+    let refused = trial("a", Err(Failure::new(FailureKind::Refused, "no")));
+    let sentence = |trials: Vec<TrialFacts>| {
+        exclusion(&knowledge(trials), 0, AccuracyClass::Relaxed).map(Exclusion::sentence)
+    };
+    assert_eq!(sentence(vec![refused, trial("a", failed())]).as_deref(), Some("failed: refused: no"));
+    let crashed = sentence(vec![trial("a", failed())]).unwrap();
+    assert!(crashed.starts_with("failed: crashed: signal 11; `siliconroute bench`"), "{crashed}");
+}
+
+#[test]
+fn outputs_are_known_to_pass_to_fail_or_not_at_all() {
+    let class = AccuracyClass::Exact;
+    let index = TargetIndex(1);
+    let known = |trials| {
+        knowledge(trials).outputs_in_class(CASE, MODEL, index, class).map(|against| against.is_some())
+    };
+    assert_eq!(known(vec![]), None);
+    assert_eq!(known(vec![trial("b", Ok((session(100.0), compared(1e-3))))]), Some(true));
+    assert_eq!(known(vec![trial("b", Ok((session(100.0), compared(1e-6))))]), Some(false));
+    let crashed =
+        vec![trial("b", Ok((session(100.0), compared(1e-3)))), trial("b", failed()), trial("b", failed())];
+    assert_eq!(known(crashed), Some(true));
 }
 
 #[test]

@@ -225,7 +225,7 @@ fn a_changed_model_of_the_catalogue_is_told_from_one_that_is_not_there() {
     assert!(matches!(resolve(), ModelError::Offline(_)));
     assert!(library.models().damage("magika", &packages::Silent).unwrap().is_none());
 
-    let mut check = |finding: &str| {
+    let check = |finding: &str| {
         let error = resolve();
         assert!(error.to_string().contains(finding), "{error}");
         assert_eq!(error.hint().as_deref(), Some("run `siliconroute models fetch magika`"));

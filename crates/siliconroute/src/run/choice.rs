@@ -5,11 +5,12 @@
 use serde::Serialize;
 use siliconroute_core::decide::Decision;
 use siliconroute_core::knowledge::Exclusion;
-use siliconroute_core::{Case, TargetKey, Workload};
+use siliconroute_core::{AccuracyClass, Case, TargetKey, Workload};
 
 use crate::campaign::TRUSTED_REFERENCES;
 use crate::learn::Learned;
 use crate::measure::measuring_advice;
+use crate::run::{REFERENCE, Routing};
 
 /// On what ground the first target was chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -49,4 +50,29 @@ pub(super) fn fixed_order_notice(case: &Case, workload: Workload, order: &[Targe
         }
     };
     format!("{head}: {chosen}; {}", measuring_advice(workload))
+}
+
+/// What the caller of a named target should know of its outputs: that they are known to fail the class, or, where
+/// a class was asked for in so many words, that nothing is known.
+pub(super) fn accuracy_notice(
+    case: &Case,
+    target: &TargetKey,
+    class: AccuracyClass,
+    routing: &Routing,
+    learned: &Learned,
+) -> Option<String> {
+    let index = learned.knowledge.find(target)?;
+    match learned.knowledge.outputs_in_class(case.id, case.model, index, class) {
+        Some(Some(exclusion)) => {
+            Some(format!("{target} answers because it was named, but its {}", exclusion.sentence()))
+        }
+        Some(None) => None,
+        None if routing.accuracy.is_none() || target.as_str() == REFERENCE => None,
+        None => Some(format!(
+            "whether {target} computes {} within the class {class} is not known, since its outputs were never \
+             compared; {}",
+            case.label(),
+            measuring_advice(Workload::Sustained)
+        )),
+    }
 }

@@ -4,9 +4,9 @@ use siliconroute::evaluation::Question;
 use siliconroute::event::Silent;
 use siliconroute::run::{Choice, Routing};
 use siliconroute::{Error, ErrorKind, inputs};
-use siliconroute_core::ChipKind;
 use siliconroute_core::tensor::{NamedTensor, Tensor, TensorData};
-use siliconroute_testkit::{Behaviour, FakeEngine, FakeTarget, Fault, Moment, TimeLaw};
+use siliconroute_core::{AccuracyClass, ChipKind};
+use siliconroute_testkit::{Behaviour, FakeEngine, FakeTarget, Fault, Moment, NodePlacement, TimeLaw};
 
 use crate::simulated::{Simulated, key, question};
 
@@ -162,7 +162,7 @@ fn a_named_target_answers_or_nobody() {
         target.behaviour = Behaviour::fault(Moment::Run, Fault::Crash);
     });
     let mut session = router.open_session(&model, &case, &targets, &learned, &routing).unwrap();
-    assert!(matches!(session.infer(values).unwrap_err(), Error::AllFailed { .. }));
+    assert!(matches!(session.infer(values).unwrap_err(), Error::TargetFailed { .. }));
 }
 
 #[test]
@@ -232,8 +232,11 @@ fn what_the_reference_refuses_to_compute_nobody_else_answers() {
     let routing = Routing { isolated: true, ..Routing::default() };
     let mut session = router.open_session(&model, &case, &targets, &learned, &routing).unwrap();
     session.set_inputs(values).unwrap();
-    let error = session.run().unwrap_err().to_string();
-    assert!(error.contains("index 999 is beyond the table"), "{error}");
+    let error = session.run().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Usage);
+    let error = error.to_string();
+    assert!(error.starts_with("cpu/ort refuses to compute mlp-64w-2l"), "{error}");
+    assert!(error.contains("so no other target is asked: cpu/ort: refused: index 999 is beyond"), "{error}");
     assert_eq!(session.fell_back().len(), 1);
 }
 
@@ -264,4 +267,77 @@ fn a_model_that_every_engine_refuses_is_the_callers_error_told_in_brief() {
     }
     // A provider of one chip may lack what the model needs.
     assert_eq!(open(Some(FAST)).kind(), ErrorKind::WorkFailed);
+}
+
+/// The answer of a router whose only fast target behaves so, asked by its name.
+fn named(
+    behaviour: Behaviour,
+    accuracy: Option<AccuracyClass>,
+    learnt: bool,
+) -> Result<Option<String>, Error> {
+    let simulated = Simulated::of(vec![
+        FakeEngine::new("onnxruntime", vec![FakeTarget::new("cpu/ort", TimeLaw::new(1e6, 0.0))]),
+        FakeEngine::new("fakea", vec![FakeTarget::new(FAST, TimeLaw::new(1e3, 0.0)).on(MODEL, behaviour)]),
+        FakeEngine::new("rten", vec![]),
+    ]);
+    if learnt {
+        simulated.up();
+    }
+    let router = simulated.router();
+    let targets = router.targets(&mut Silent).unwrap();
+    let learned = router.learn(&targets).unwrap();
+    let Question { model, case } = question(&router, MODEL, 1);
+    let routing = Routing { target: Some(key(FAST)), accuracy, isolated: true, ..Routing::default() };
+    let mut session = router.open_session(&model, &case, &targets, &learned, &routing)?;
+    session.infer(inputs::generate(&case.facts.inputs, &model.recipes, 1).unwrap())?;
+    assert_eq!(session.target(), &key(FAST));
+    Ok(session.notice().map(str::to_owned))
+}
+
+#[test]
+fn a_named_target_that_fails_the_accuracy_class_answers_with_a_notice() {
+    let off = || Behaviour::outputs(siliconroute_testkit::Outputs::Off(3e-3));
+    let exact = Some(AccuracyClass::Exact);
+    let notice = named(off(), exact, true).unwrap().unwrap();
+    assert!(notice.contains("fail the class exact: relative error 3.0e-3"), "{notice}");
+    assert_eq!(named(off(), Some(AccuracyClass::Standard), true).unwrap(), None);
+    assert_eq!(named(Behaviour::default(), exact, true).unwrap(), None);
+    let notice = named(Behaviour::default(), exact, false).unwrap().unwrap();
+    assert!(notice.contains("within the class exact is not known"), "{notice}");
+    assert_eq!(named(Behaviour::default(), None, false).unwrap(), None);
+}
+
+#[test]
+fn a_named_target_that_fails_is_named_alone() {
+    let error = named(Behaviour::fault(Moment::Run, Fault::Crash), None, false).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WorkFailed);
+    assert!(error.to_string().contains(&format!("failed on {FAST}: crashed")), "{error}");
+    let error = named(Behaviour::placed(NodePlacement::Elsewhere), None, false).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NothingSuitable);
+    let told = "it would run none of the model's nodes; ONNX Runtime's CPU provider would";
+    assert!(error.to_string().contains(told) && error.to_string().starts_with(FAST), "{error}");
+}
+
+#[test]
+fn whoever_waits_is_told_which_target_is_tried_next() {
+    let hang = Behaviour::fault(Moment::Run, Fault::Hang);
+    let simulated = Simulated::of(vec![
+        FakeEngine::new(
+            "onnxruntime",
+            vec![FakeTarget::new("cpu/ort", TimeLaw::new(1e3, 0.0)).on(MODEL, hang)],
+        ),
+        FakeEngine::new("fakea", vec![FakeTarget::new(FAST, TimeLaw::new(1e6, 0.0))]),
+        FakeEngine::new("rten", vec![]),
+    ]);
+    let router = simulated.router();
+    let targets = router.targets(&mut Silent).unwrap();
+    let learned = router.learn(&targets).unwrap();
+    let Question { model, case } = question(&router, MODEL, 1);
+    let routing = Routing { isolated: true, ..Routing::default() };
+    let mut told = Vec::new();
+    let mut session = router.open_session(&model, &case, &targets, &learned, &routing).unwrap();
+    session.on_fall_back(|fallen, next| told.push((fallen.failure.kind, next.clone())));
+    session.infer(inputs::generate(&case.facts.inputs, &model.recipes, 1).unwrap()).unwrap();
+    drop(session);
+    assert_eq!(told, [(siliconroute_core::trial::FailureKind::TimedOut, key(FAST))]);
 }
