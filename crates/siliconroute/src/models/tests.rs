@@ -3,6 +3,7 @@
 use siliconroute_store::OpenOptions;
 
 use super::*;
+use crate::error::ErrorKind;
 
 /// A fetcher that nothing may ask.
 struct NeverAsked;
