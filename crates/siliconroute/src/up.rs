@@ -13,13 +13,13 @@ use siliconroute_engine::packages;
 use siliconroute_onnx::{SyntheticModel, published_ladder};
 use siliconroute_store::StoredModel;
 
-use crate::campaign::is_trusted;
+use crate::campaign::{all_refuse, is_trusted};
 use crate::engine_packages::{Forward, error_with_hint};
 use crate::error::{Error, ErrorKind};
 use crate::evaluation::{CheckedDecision, Evaluation, Question};
 use crate::event::{Event, Listener, Stage};
 use crate::learn::Learned;
-use crate::machine::describe_error;
+use crate::machine::{brief, describe_error};
 use crate::measure::{Job, Order};
 use crate::models::{Given, KnownModel, ModelError, write_synthetic};
 use crate::router::{Router, Targets};
@@ -78,6 +78,30 @@ pub struct UpReport {
     pub measured_trials: usize,
     /// What could not be had, in sentences.
     pub notices: Vec<String>,
+    /// The user's own models that no target could run.
+    pub unusable: Vec<UnusableModel>,
+}
+
+/// A model of the user's own that no target could run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct UnusableModel {
+    /// The model.
+    pub model: String,
+    /// Target and failure, joined.
+    pub reasons: String,
+    /// Whether every target refuses it, a trusted one among them, so that the model itself is at fault.
+    pub refused: bool,
+}
+
+impl UpReport {
+    /// The kind of failure that the user's own models amount to; `None` where each of them runs.
+    pub fn failure(&self) -> Option<ErrorKind> {
+        match self.unusable.as_slice() {
+            [] => None,
+            unusable if unusable.iter().all(|model| model.refused) => Some(ErrorKind::Usage),
+            _ => Some(ErrorKind::WorkFailed),
+        }
+    }
 }
 
 /// What the main job should do.
@@ -150,6 +174,7 @@ impl Router {
             .iter()
             .map(|reference| self.fetch_model(reference, listener))
             .collect::<Result<Vec<_>, _>>()?;
+        let owned = own.len();
         self.install_recommended(listener)?;
         let targets = self.targets(listener)?;
         let (learning, unseen) = self.starter_cases(own, listener)?;
@@ -163,12 +188,21 @@ impl Router {
         } else {
             self.measure_missing(&learning, &questions, &targets, listener)?
         };
+        let unusable = if owned == 0 {
+            Vec::new()
+        } else {
+            unusable_models(&learning[..owned], &targets, &self.learn(&targets)?)
+        };
+        for UnusableModel { model, reasons, .. } in &unusable {
+            listener.event(Event::Notice(format!("no target can run {model}: {reasons}")));
+        }
         Ok(UpReport {
             evaluation: Evaluation::of(decisions),
             hardware_id: self.machine.hardware_id.clone(),
             targets: targets.discovery.available().map(|found| found.target.key.clone()).collect(),
             measured_trials,
             notices: recorder.notices,
+            unusable,
         })
     }
 
@@ -478,6 +512,32 @@ fn missing_jobs(
         })
     };
     questions.iter().filter_map(job).collect()
+}
+
+/// The `questions` that no available target has ever answered, with the latest failure of each.
+fn unusable_models(questions: &[Question], targets: &Targets, learned: &Learned) -> Vec<UnusableModel> {
+    let unusable = |question: &Question| {
+        let mut failures = Vec::new();
+        for found in targets.discovery.available() {
+            let key = &found.target.key;
+            for trial in learned.trials.iter().filter(|it| it.case == question.case.id && it.target == *key) {
+                let failure = trial.outcome.as_ref().err()?;
+                match failures.last_mut() {
+                    Some((known, latest)) if *known == key => *latest = failure,
+                    _ => failures.push((key, failure)),
+                }
+            }
+        }
+        let told = failures.iter().map(|(key, failure)| format!("{key} {}", brief(&failure.to_string())));
+        let reasons = if failures.is_empty() {
+            "no target is available".to_owned()
+        } else {
+            told.collect::<Vec<_>>().join("; ")
+        };
+        let refused = all_refuse(failures.iter().copied());
+        Some(UnusableModel { model: question.case.label(), reasons, refused })
+    };
+    questions.iter().filter_map(unusable).collect()
 }
 
 fn announce_fits(learned: &Learned, listener: &mut dyn Listener) {

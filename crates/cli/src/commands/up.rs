@@ -16,7 +16,7 @@ pub(super) fn run(session: &Session<'_>, arguments: &Up) -> Result<ExitCode, Err
     if !arguments.once && !session.output.json {
         session.output.message("the server and its dashboard are not part of this version; `up` ends here");
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(report.failure().map_or(ExitCode::SUCCESS, |kind| ExitCode::from(kind.exit_code())))
 }
 
 fn print(session: &Session<'_>, report: &UpReport) {

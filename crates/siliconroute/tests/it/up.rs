@@ -5,7 +5,7 @@ use siliconroute::up::UpPlan;
 use siliconroute::{Error, ErrorKind};
 use siliconroute_engine::packages::PackageKind;
 
-use crate::simulated::{DECIDED, GPU, LEARNED, Notices, ORT, RTEN, Simulated, decision, key};
+use crate::simulated::{DECIDED, GPU, LEARNED, Notices, ORT, RTEN, Simulated, decision, gpu, key, ort, rten};
 
 #[test]
 fn a_first_start_without_a_network_measures_decides_and_checks() {
@@ -164,4 +164,26 @@ fn a_model_of_the_user_that_is_not_there_stops_the_start() {
     let error: Error = simulated.router().up(&plan, &mut Silent).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Usage);
     assert_eq!(simulated.launcher.calls(), []);
+}
+
+#[test]
+fn a_model_of_the_user_that_no_target_can_run_is_told_and_is_a_failure() {
+    use siliconroute_testkit::{Behaviour, Fault, Moment};
+    let refuse = || Behaviour::fault(Moment::Create, Fault::Refuse("no such operator".to_owned()));
+    let crash = || Behaviour::fault(Moment::Create, Fault::Crash);
+    for (gpu_does, kind) in [(refuse(), ErrorKind::Usage), (crash(), ErrorKind::WorkFailed)] {
+        let simulated =
+            Simulated::with(ort().on("own", refuse()), gpu().on("own", gpu_does), rten().on("own", refuse()));
+        let router = simulated.router();
+        router.generate_models(&["mlp-64w-2l".to_owned()], simulated.home.path(), &mut Silent).unwrap();
+        let own = simulated.home.path().join("own.onnx");
+        std::fs::rename(simulated.home.path().join("mlp-64w-2l.onnx"), &own).unwrap();
+        let plan = UpPlan { models: vec![own.display().to_string()] };
+        let report = router.up(&plan, &mut Silent).unwrap();
+        assert_eq!(report.failure(), Some(kind));
+        let notice =
+            report.notices.iter().find(|notice| notice.starts_with("no target can run own")).unwrap();
+        assert!(notice.contains("cpu/ort refused: no such operator"), "{notice}");
+        assert_eq!(report.unusable.len(), 1);
+    }
 }
