@@ -159,8 +159,18 @@ impl Router {
             self.remove_package(name, listener)?;
         }
         let now = u64::try_from((self.clock)() / 1000).unwrap_or(0);
+        let (before, _) = installed_packages(&self.home.packages());
         let mut progress = Forward { listener, router: self };
-        Ok(packages::install(&self.home.packages(), package, wheel, source, now, &mut progress)?)
+        let installed = packages::install(&self.home.packages(), package, wheel, source, now, &mut progress)?;
+        if let Source::Wheel(path) = source
+            && before.contains(&installed)
+        {
+            let (version, path) = (&installed.version, path.display());
+            listener.event(Event::Notice(format!(
+                "{name} {version} is already installed; `{path}` holds the same and changes nothing"
+            )));
+        }
+        Ok(installed)
     }
 
     /// Whether some installed version of a package is not what its pins say.

