@@ -22,6 +22,7 @@ pub mod home;
 pub mod identify;
 pub mod inputs;
 pub mod learn;
+mod lost_packages;
 pub mod machine;
 pub mod measure;
 pub mod models;

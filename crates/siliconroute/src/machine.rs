@@ -20,7 +20,7 @@ use siliconroute_hardware::{CacheKind, ChipFinding, HostFacts};
 use crate::discovery::EngineToAsk;
 
 /// The package whose runtime library serves the CPU and all plugins.
-const MAIN_RUNTIME: &str = "onnxruntime";
+pub(crate) const MAIN_RUNTIME: &str = "onnxruntime";
 
 /// Host and chips.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -200,7 +200,10 @@ pub fn installed_packages(root: &Path) -> (Vec<Installed>, Vec<PackageFault>) {
         match package {
             Ok(package) => usable.push(package),
             Err(RecordError::Stray { .. }) => {}
-            Err(fault) => faults.push(PackageFault::Damaged(describe_error(&fault))),
+            Err(fault) => faults.push(PackageFault::Damaged {
+                package: fault.folder().and_then(|folder| package_of(folder, table)).map(str::to_owned),
+                finding: describe_error(&fault),
+            }),
         }
     }
     keep_one_version(&mut usable, table);
@@ -222,16 +225,27 @@ pub fn installed_packages(root: &Path) -> (Vec<Installed>, Vec<PackageFault>) {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PackageFault {
     /// Its record or files are not what they should be; verification reports it too.
-    Damaged(String),
+    Damaged {
+        /// The package of the table that its folder is named for.
+        package: Option<String>,
+        /// What is wrong.
+        finding: String,
+    },
     /// It does not go with the other packages.
     Unfit(String),
 }
 
 impl std::fmt::Display for PackageFault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (Self::Damaged(text) | Self::Unfit(text)) = self;
+        let (Self::Damaged { finding: text, .. } | Self::Unfit(text)) = self;
         f.write_str(text)
     }
+}
+
+/// The name of the table's package that a folder, called `name-version`, belongs to.
+fn package_of<'t>(folder: &Path, table: &'t Table) -> Option<&'t str> {
+    let (name, _version) = folder.file_name()?.to_str()?.rsplit_once('-')?;
+    table.get(name).map(|package| package.name.as_str())
 }
 
 /// Of several installed versions of a package, keeps the table's one, else the newest.

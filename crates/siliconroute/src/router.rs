@@ -18,10 +18,12 @@ use siliconroute_store::{HostId, Store, TargetId};
 
 use crate::campaign::Sampling;
 use crate::discovery::{Discovery, Found, PrecisionProbe, discover_targets};
+use crate::engine_packages::reinstall;
 use crate::error::Error;
 use crate::event::{Event, Listener, Stage};
 use crate::home::{Home, MeasuringLock};
 use crate::identify::{Checked, OpenSensors, machine_sensors};
+use crate::lost_packages::LostPackage;
 use crate::machine::{Machine, describe_error, installed_packages};
 use crate::models::Models;
 use crate::opening::{Opened, ReadOnly};
@@ -115,6 +117,8 @@ pub struct Targets {
     pub(crate) rows: HashMap<TargetKey, TargetId>,
     /// What the set of targets depends on.
     pub fingerprint: String,
+    /// Packages that were changed, so that their targets are missing.
+    pub(crate) lost: Vec<LostPackage>,
     /// Targets that may run on another chip than they say, with what speaks for that.
     pub suspects: BTreeMap<TargetKey, String>,
 }
@@ -132,6 +136,11 @@ impl Targets {
             }
             Some(found) => Ok(found),
             None => {
+                if let Some(lost) = self.lost.iter().find(|lost| lost.brings(name)) {
+                    let package = &lost.name;
+                    let reason = format!("its package {package} was changed; {}", reinstall(package));
+                    return Err(Error::UnavailableTarget { name: name.to_owned(), reason });
+                }
                 let known: Vec<&str> =
                     self.discovery.available().map(|found| found.target.key.as_str()).collect();
                 Err(Error::UnknownTarget { name: name.to_owned(), known: known.join(", ") })
@@ -312,10 +321,12 @@ impl Router {
     /// When the store fails, the probe cannot be written, or the user stops.
     pub fn targets(&self, listener: &mut dyn Listener) -> Result<Targets, Error> {
         let (packages, faults) = installed_packages(&self.home.packages());
-        for fault in faults {
+        for fault in &faults {
             listener.event(Event::Notice(format!("a package is left out: {fault}")));
         }
-        let packages = self.intact_packages(packages, listener)?;
+        let all = packages;
+        let packages = self.intact_packages(all.clone(), listener)?;
+        let lost = self.lost_packages(&all, &packages, &faults)?;
         let fingerprint = self.machine.fingerprint(&packages, self.settings.software_adapters);
         let discovery = match self.known_discovery(&fingerprint)? {
             Some(discovery) => discovery,
@@ -330,10 +341,10 @@ impl Router {
             };
             rows.insert(found.target.key.clone(), row);
         }
-        Ok(Targets { discovery, rows, fingerprint, suspects: BTreeMap::new() })
+        Ok(Targets { discovery, rows, fingerprint, lost, suspects: BTreeMap::new() })
     }
 
-    fn known_discovery(&self, fingerprint: &str) -> Result<Option<Discovery>, Error> {
+    pub(crate) fn known_discovery(&self, fingerprint: &str) -> Result<Option<Discovery>, Error> {
         let stored = self.store.load_discovery(fingerprint)?;
         Ok(stored.and_then(|stored| serde_json::from_str(&stored.document).ok()))
     }

@@ -35,9 +35,9 @@ impl Launcher for VerifiedLauncher {
 /// # Errors
 /// [`FailureKind::Crashed`] where one was changed: unlike a refusal it passes when the package is repaired.
 pub(crate) fn check_engine(root: &Path, engine: &EngineSpec, cancelled: &AtomicBool) -> Result<(), Failure> {
-    let EngineSpec::OnnxRuntime { library, plugins, .. } = engine else { return Ok(()) };
-    let libraries = std::iter::once(library).chain(plugins.iter().map(|plugin| &plugin.library));
-    for package in libraries.filter_map(|library| library.strip_prefix(root).ok()?.components().next()) {
+    for package in
+        libraries(engine).filter_map(|library| library.strip_prefix(root).ok()?.components().next())
+    {
         let not_started =
             |detail: String| Failure::new(FailureKind::Crashed, format!("not started: {detail}"));
         let dir = root.join(package);
@@ -48,6 +48,15 @@ pub(crate) fn check_engine(root: &Path, engine: &EngineSpec, cancelled: &AtomicB
         }
     }
     Ok(())
+}
+
+/// The libraries that `engine` loads.
+pub(crate) fn libraries(engine: &EngineSpec) -> impl Iterator<Item = &Path> {
+    let (library, plugins) = match engine {
+        EngineSpec::OnnxRuntime { library, plugins, .. } => (Some(library.as_path()), plugins.as_slice()),
+        EngineSpec::Rten => (None, &[][..]),
+    };
+    library.into_iter().chain(plugins.iter().map(|plugin| plugin.library.as_path()))
 }
 
 struct Stop<'a>(&'a AtomicBool);

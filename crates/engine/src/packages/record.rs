@@ -118,6 +118,17 @@ pub enum RecordError {
 }
 
 impl RecordError {
+    /// The folder that holds no usable package; `None` where it is all of them, or something else than a package.
+    pub fn folder(&self) -> Option<&Path> {
+        match self {
+            Self::Root { .. } | Self::Stray { .. } => None,
+            Self::Unreadable { dir, .. }
+            | Self::Damaged { dir, .. }
+            | Self::Newer { dir, .. }
+            | Self::Incomplete { dir, .. } => Some(dir),
+        }
+    }
+
     /// What is wrong, without where and what to do about it.
     pub(super) fn reason(&self) -> String {
         match self {

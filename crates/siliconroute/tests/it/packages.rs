@@ -276,3 +276,32 @@ fn a_start_offline_gives_a_reason_for_each_model_left_out() {
     let rest = report.notices.iter().find(|notice| notice.starts_with("models left out: ")).unwrap();
     assert!(rest.contains("silero-vad") && !rest.contains("magika"), "{rest}");
 }
+
+#[test]
+fn a_target_whose_package_was_changed_says_so() {
+    for (damage, discovered) in [(CHANGED, true), (CHANGED, false), ("of another size", true)] {
+        let simulated = Simulated::usual();
+        if discovered {
+            available(&simulated.router());
+        }
+        std::fs::write(library(&simulated, "fakegpu-1.0"), damage).unwrap();
+        let targets = simulated.router().targets(&mut Silent).unwrap();
+        let error = targets.get("npu:1:1@a/fakegpu").unwrap_err();
+        let known = discovered && damage == CHANGED;
+        // A package that the table does not have is known by its record or by what it once brought.
+        if damage == CHANGED {
+            assert_eq!(error.kind(), ErrorKind::NothingSuitable);
+            let told = "its package fakegpu was changed; run `siliconroute packages install fakegpu`";
+            assert!(error.to_string().contains(told), "{error}");
+        }
+        assert_eq!(targets.get(GPU).unwrap_err().kind() == ErrorKind::NothingSuitable, known);
+        assert_eq!(targets.get("npu:1:1@a/qnn").unwrap_err().kind(), ErrorKind::Usage);
+    }
+    let simulated = Simulated::usual();
+    std::fs::write(library(&simulated, "onnxruntime-9.9.9"), "of another size").unwrap();
+    let targets = simulated.router().targets(&mut Silent).unwrap();
+    for name in [ORT, "cpu/fakegpu"] {
+        let error = targets.get(name).unwrap_err();
+        assert!(error.to_string().contains("its package onnxruntime was changed"), "{error}");
+    }
+}
