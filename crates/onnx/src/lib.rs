@@ -30,4 +30,4 @@ pub use bind::BindError;
 pub use facts::{METHOD_VERSION, NEWEST_KNOWN_OPSET, OutputShape};
 pub use families::{InvalidName, SyntheticFamily, SyntheticModel, WriteError, published_ladder};
 pub use load::{LoadError, Model, load_model, parse_model};
-pub use probe::{PrecisionProbe, precision_probe_model, precision_probe_reference};
+pub use probe::{PrecisionProbe, index_probe_model, precision_probe_model, precision_probe_reference};

@@ -1,6 +1,6 @@
-//! A graph whose output shows the precision that a provider computed it in.
+//! Graphs that show what a provider does: the precision that it computes in, and whether it checks indices.
 //!
-//! Invariant: the model, its input and the reference are the same on every machine.
+//! Invariant: the models, their inputs and the reference are the same on every machine.
 
 #[cfg(test)]
 mod tests;
@@ -9,7 +9,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use crate::data_type::DataType;
-use crate::writer::{Axis, GraphWriter};
+use crate::writer::{Axis, GraphWriter, int_attribute};
 
 const WIDTH: usize = 256;
 const SEED: u64 = 0x9e37_79b9;
@@ -53,6 +53,19 @@ pub fn precision_probe_reference() -> PrecisionProbe {
         }
     }
     PrecisionProbe { input, output }
+}
+
+/// A lookup in a table of 4 rows by the input `ids`, of shape `[1]`, plus 1, so that no check of the inputs themselves
+/// sees an index beyond the table.
+pub fn index_probe_model() -> Vec<u8> {
+    let mut writer = GraphWriter::new("index_probe");
+    writer.input("ids", DataType::INT64, &[Axis::Fixed(1)]);
+    writer.floats("table", &[4, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
+    writer.integers("one", &[1], &[1]);
+    writer.node("Add", &["ids", "one"], "index", vec![]);
+    writer.node("Gather", &["table", "index"], "rows", vec![int_attribute("axis", 0)]);
+    writer.output("rows", DataType::FLOAT, &[Axis::Fixed(1), Axis::Fixed(2)]);
+    writer.finish()
 }
 
 fn draw() -> (Vec<f32>, Vec<f32>) {

@@ -47,7 +47,6 @@ impl GraphWriter {
         self.tensor(name, DataType::FLOAT, dims, raw.into());
     }
 
-    #[cfg(test)]
     pub(crate) fn integers(&mut self, name: &str, dims: &[u64], values: &[i64]) {
         let raw: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
         self.tensor(name, DataType::INT64, dims, raw.into());

@@ -28,6 +28,10 @@ pub struct Found {
     pub device: std::collections::BTreeMap<String, String>,
     /// The relative error of the precision probe, or why there is none.
     pub proven_error: Reading<f64>,
+    /// Whether the target refuses numbers computed inside a graph that lie beyond the table they pick from, or why
+    /// that is not known. One that does not answers with made-up numbers.
+    #[serde(default = "not_probed")]
+    pub checks_indices: Reading<bool>,
     /// Why the target cannot be used; `None` when it can.
     pub unavailable: Option<String>,
     /// Whether the reason may pass by itself, since a worker died, hung or ran out of memory.
@@ -92,11 +96,17 @@ pub struct EngineToAsk {
     pub label: String,
 }
 
-/// The model that proves a target's precision by its effect.
+fn not_probed() -> Reading<bool> {
+    Reading::unavailable("the index probe did not run")
+}
+
+/// The models that show by their effect what a target does.
 #[derive(Debug, Clone, Copy)]
-pub struct PrecisionProbe<'a> {
-    /// The model file.
-    pub path: &'a Path,
+pub struct Probes<'a> {
+    /// The file of the model that proves the precision.
+    pub precision: &'a Path,
+    /// The file of the model that picks a row beyond its table.
+    pub index: &'a Path,
 }
 
 /// Asks every engine in a worker of its own, and proves every target that it offers.
@@ -106,7 +116,7 @@ pub struct PrecisionProbe<'a> {
 pub fn discover_targets(
     launcher: &dyn Launcher,
     engines: &[EngineToAsk],
-    probe: PrecisionProbe<'_>,
+    probes: Probes<'_>,
     deadline: Duration,
     mut asked: impl FnMut(&EngineToAsk),
 ) -> Discovery {
@@ -129,11 +139,15 @@ pub fn discover_targets(
                 engine: engine.spec.clone(),
                 device: offer.device,
                 proven_error: Reading::unavailable("the probe did not run"),
+                checks_indices: not_probed(),
                 unavailable: offer.unavailable,
                 may_pass: false,
             };
             if entry.unavailable.is_none() {
-                prove(&mut worker, launcher, &mut entry, probe, deadline);
+                prove(&mut worker, launcher, &mut entry, probes, deadline);
+            }
+            if entry.unavailable.is_none() {
+                probe_indices(&mut worker, launcher, &mut entry, probes, deadline);
             }
             found.push(entry);
         }
@@ -147,10 +161,10 @@ fn prove(
     worker: &mut WorkerClient,
     launcher: &dyn Launcher,
     entry: &mut Found,
-    probe: PrecisionProbe<'_>,
+    probes: Probes<'_>,
     deadline: Duration,
 ) {
-    match run_probe(worker, &entry.target, probe, deadline) {
+    match run_probe(worker, &entry.target, probes, deadline) {
         Ok(error) => {
             entry.proven_error = Reading::Available(error);
             entry.unavailable = check_precision(&entry.target, error);
@@ -167,11 +181,73 @@ fn prove(
     }
 }
 
+/// Has a row picked that its table does not have; a worker that dies of it is replaced, and nothing is known then.
+fn probe_indices(
+    worker: &mut WorkerClient,
+    launcher: &dyn Launcher,
+    entry: &mut Found,
+    probes: Probes<'_>,
+    deadline: Duration,
+) {
+    match run_index_probe(worker, &entry.target, probes, deadline) {
+        Ok(checks) => entry.checks_indices = Reading::Available(checks),
+        Err(failure) => {
+            entry.checks_indices = Reading::Unavailable(format!("the index probe failed: {failure}"));
+            if may_pass(&failure)
+                && let Ok(fresh) = WorkerClient::open(launcher, &entry.engine, deadline)
+            {
+                *worker = fresh;
+            }
+        }
+    }
+}
+
+/// Whether the target refuses the index that is beyond the table.
+fn run_index_probe(
+    worker: &mut WorkerClient,
+    target: &Target,
+    probes: Probes<'_>,
+    deadline: Duration,
+) -> Result<bool, Failure> {
+    let spec = |name: &str, element, sizes: &[u64]| TensorSpec {
+        name: name.to_owned(),
+        element,
+        shape: sizes.iter().map(|&size| Dimension::Fixed(size)).collect(),
+    };
+    let inputs = [spec("ids", ElementType::Int64, &[1])];
+    let outputs = [spec("rows", ElementType::Float32, &[1, 2])];
+    let index = |index| {
+        let tensor =
+            Tensor::new(vec![1], TensorData::Int64(vec![index])).expect("one index has the shape [1]");
+        vec![NamedTensor { name: "ids".to_owned(), tensor }]
+    };
+    let model = RemoteModel {
+        path: probes.index,
+        inputs: &inputs,
+        outputs: &outputs,
+        bindings: &Bindings::default(),
+        threads: None,
+        compile_cache: None,
+    };
+    let mut session = worker.create_session(&target.key, &model, deadline)?;
+    // A target that cannot even pick a row that is there tells nothing by refusing.
+    session.set_inputs(index(0))?;
+    session.run()?;
+    session.set_inputs(index(40))?;
+    let checks = match session.run() {
+        Ok(_) => false,
+        Err(failure) if failure.kind == FailureKind::Refused => true,
+        Err(failure) => return Err(failure),
+    };
+    worker.close_session(deadline)?;
+    Ok(checks)
+}
+
 /// The probe's largest error relative to its largest output.
 fn run_probe(
     worker: &mut WorkerClient,
     target: &Target,
-    probe: PrecisionProbe<'_>,
+    probes: Probes<'_>,
     deadline: Duration,
 ) -> Result<f64, Failure> {
     let reference = siliconroute_onnx::precision_probe_reference();
@@ -185,7 +261,7 @@ fn run_probe(
     let tensor = Tensor::new(vec![1, width], TensorData::Float32(reference.input.clone()))
         .expect("the probe's input has its own length");
     let model = RemoteModel {
-        path: probe.path,
+        path: probes.precision,
         inputs: &inputs,
         outputs: &outputs,
         bindings: &Bindings::default(),
@@ -248,6 +324,7 @@ fn lost_engine(engine: &EngineToAsk, failure: &Failure) -> Found {
         engine: engine.spec.clone(),
         device: std::collections::BTreeMap::new(),
         proven_error: Reading::unavailable("the engine did not start"),
+        checks_indices: Reading::unavailable("the engine did not start"),
         unavailable: Some(failure.to_string()),
         may_pass: may_pass(failure),
     }

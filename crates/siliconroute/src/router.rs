@@ -17,7 +17,7 @@ use siliconroute_engine::worker::process::{Launcher, ProcessLauncher};
 use siliconroute_store::{HostId, Store, TargetId};
 
 use crate::campaign::Sampling;
-use crate::discovery::{Discovery, Found, PrecisionProbe, discover_targets};
+use crate::discovery::{Discovery, Found, Probes, discover_targets};
 use crate::engine_packages::reinstall;
 use crate::error::Error;
 use crate::event::{Event, Listener, Stage};
@@ -368,6 +368,8 @@ impl Router {
         let cache = self.read_only.as_ref().map_or_else(|| self.home.cache(), |it| it.scratch().to_owned());
         let probe = cache.join("precision-probe.onnx");
         write_if_changed(&probe, &siliconroute_onnx::precision_probe_model())?;
+        let index_probe = cache.join("index-probe.onnx");
+        write_if_changed(&index_probe, &siliconroute_onnx::index_probe_model())?;
         let engines = self.machine.engines(packages);
         listener.event(Event::Begin { stage: Stage::Targets, steps: Some(engines.len() as u64) });
         let mut first = true;
@@ -375,7 +377,7 @@ impl Router {
         let mut discovery = discover_targets(
             self.launcher.as_ref(),
             &engines,
-            PrecisionProbe { path: &probe },
+            Probes { precision: &probe, index: &index_probe },
             deadline,
             |engine| {
                 if !std::mem::take(&mut first) {

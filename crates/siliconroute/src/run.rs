@@ -30,7 +30,7 @@ use crate::router::{NO_TELEMETRY, Router, Targets};
 use crate::verified::check_engine;
 use choice::{accuracy_notice, fixed_order, fixed_order_notice};
 
-pub use choice::Choice;
+pub use choice::{Choice, index_notice};
 
 /// The target whose refusal of an inference is final.
 const REFERENCE: &str = "cpu/ort";
@@ -155,6 +155,9 @@ impl Router {
             self.stop_if_cancelled()?;
             match self.create(model, case, targets.get(target.as_str())?, routing.isolated) {
                 Ok(session) => {
+                    let unchecked = index_notice(model, case, targets.get(target.as_str())?);
+                    let notices: Vec<String> = notice.into_iter().chain(unchecked).collect();
+                    let notice = (!notices.is_empty()).then(|| notices.join("; "));
                     return Ok(RoutedSession {
                         router: self,
                         targets,

@@ -21,6 +21,9 @@ use siliconroute_onnx::SyntheticModel;
 use crate::launcher::{Call, Script};
 use crate::target::{FakeTarget, Fault, Moment, Strike};
 
+/// The model name of the probe whose index is beyond its table.
+const INDEX_PROBE: &str = "index-probe";
+
 /// No session of the simulation takes longer to make.
 const CREATE_NS: u64 = 2_000_000;
 
@@ -209,10 +212,14 @@ impl FakeWorker {
     }
 
     fn begin_run(&mut self, moment: Moment, deadline: Duration) -> Result<(), NoAnswer> {
-        let (_, scripted) = self.current()?;
+        let (target, scripted) = self.current()?;
         let session = self.session.as_mut().ok_or_else(no_session)?;
         if !session.inputs_set {
             return Err("no inputs are set".to_owned().into());
+        }
+        // Honest targets check indices; one that is scripted for the probe does what its script says.
+        if session.model == INDEX_PROBE && session.runs > 0 && !target.models.contains_key(INDEX_PROBE) {
+            return Err("the index is beyond the table".to_owned().into());
         }
         let count = if moment == Moment::Sample { &mut session.samples } else { &mut session.runs };
         strike(scripted.as_ref(), moment, *count, deadline)?;

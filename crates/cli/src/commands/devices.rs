@@ -37,6 +37,7 @@ fn list(session: &Session<'_>) -> Result<ExitCode, Error> {
                     "options": found.target.options,
                     "device": found.device,
                     "proven_error": found.proven_error,
+                    "checks_indices": found.checks_indices,
                     "available": found.unavailable.is_none(),
                     "reason": found.unavailable,
                 })
@@ -69,6 +70,9 @@ fn list(session: &Session<'_>) -> Result<ExitCode, Error> {
     for found in &targets.discovery.found {
         let provider = format!("{} {}", found.target.provider, found.target.provider_version);
         let state = match &found.unavailable {
+            None if matches!(found.checks_indices, Reading::Available(false)) => {
+                "yes, but it does not check indices computed inside a model".to_owned()
+            }
             None => "yes".to_owned(),
             Some(reason) => format!("no: {reason}"),
         };

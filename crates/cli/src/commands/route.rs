@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use serde_json::json;
 use siliconroute::Error;
 use siliconroute::evaluation::Question;
-use siliconroute::run::no_target;
+use siliconroute::event::{Event, Listener as _};
+use siliconroute::run::{index_notice, no_target};
 use siliconroute_core::decide::{Context, Decision, decide, format_interval_ns};
 use siliconroute_core::knowledge::Knowledge;
 
@@ -25,11 +26,18 @@ pub(super) fn run(session: &Session<'_>, arguments: &Route) -> Result<ExitCode, 
         return Err(no_target(&case, &query, &decision, &learned));
     }
     let check = if arguments.verify {
-        let question = Question { model, case: case.clone() };
+        let question = Question { model: model.clone(), case: case.clone() };
         session.router.check(&[question], &targets, &learned, &routing, &mut progress)?.pop()
     } else {
         None
     };
+    let notice = decision.chosen.and_then(|target| {
+        let found = targets.get(learned.knowledge.target(target).key.as_str()).ok()?;
+        index_notice(&model, &case, found)
+    });
+    if let Some(notice) = &notice {
+        session.progress().event(Event::Notice(notice.clone()));
+    }
     let output = session.output;
     let sentence = decision.sentence(&learned.knowledge);
     if output.json {
@@ -40,6 +48,7 @@ pub(super) fn run(session: &Session<'_>, arguments: &Route) -> Result<ExitCode, 
             "chosen": decision.chosen.map(|target| &learned.knowledge.target(target).key),
             "tie": decision.is_tie(),
             "reason": sentence,
+            "notice": notice,
             "candidates": candidates(&decision, &learned.knowledge),
             "verification": check,
         }));

@@ -1,6 +1,6 @@
 //! The probe separates the precisions it is there to separate.
 
-use super::{WIDTH, draw, precision_probe_model, precision_probe_reference};
+use super::{WIDTH, draw, index_probe_model, precision_probe_model, precision_probe_reference};
 
 /// The largest error relative to the largest output, when the operands are first rounded by `round`.
 fn error_when(round: impl Fn(f32) -> f32) -> f64 {
@@ -38,4 +38,12 @@ fn the_model_takes_the_probe_input() {
     assert_eq!(model.facts().inputs[0].to_string(), "input: float32[1,256]");
     assert!(model.facts().free_dimensions.is_empty());
     assert_eq!(precision_probe_reference().input.len(), WIDTH);
+}
+
+#[test]
+fn the_index_probe_hides_its_index_from_the_check_of_inputs() {
+    let model = crate::load::parse_model(index_probe_model()).expect("sound");
+    assert_eq!(model.facts().inputs[0].to_string(), "ids: int64[1]");
+    let facts = model.case_facts(&siliconroute_core::model::Bindings::default()).expect("countable");
+    assert!(facts.index_limits.is_empty());
 }

@@ -77,6 +77,7 @@ impl Bench {
             engine: EngineSpec::Rten,
             device: BTreeMap::new(),
             proven_error: Reading::Available(0.0),
+            checks_indices: Reading::Available(true),
             unavailable: None,
             may_pass: false,
         });

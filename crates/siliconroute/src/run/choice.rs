@@ -5,11 +5,14 @@
 use serde::Serialize;
 use siliconroute_core::decide::Decision;
 use siliconroute_core::knowledge::Exclusion;
-use siliconroute_core::{AccuracyClass, Case, TargetKey, Workload};
+use siliconroute_core::tensor::ElementType;
+use siliconroute_core::{AccuracyClass, Case, Reading, TargetKey, Workload};
 
 use crate::campaign::TRUSTED_REFERENCES;
+use crate::discovery::Found;
 use crate::learn::Learned;
 use crate::measure::measuring_advice;
+use crate::models::KnownModel;
 use crate::run::{REFERENCE, Routing};
 
 /// On what ground the first target was chosen.
@@ -75,4 +78,24 @@ pub(super) fn accuracy_notice(
             measuring_advice(Workload::Sustained)
         )),
     }
+}
+
+/// Says that a target would make up numbers for indices that the model computes from its inputs and that lie
+/// beyond their table; `None` where it checks them, that is not known, or the model computes none.
+pub fn index_notice(model: &KnownModel, case: &Case, found: &Found) -> Option<String> {
+    let gathers = ["Gather", "GatherElements", "GatherND"]
+        .iter()
+        .any(|name| model.facts.operators.keys().any(|operator| operator == name));
+    let computed = case.facts.inputs.iter().any(|input| {
+        matches!(input.element, ElementType::Int32 | ElementType::Int64)
+            && !case.facts.index_limits.contains_key(&input.name)
+    });
+    let unchecked = matches!(found.checks_indices, Reading::Available(false));
+    (unchecked && gathers && computed).then(|| {
+        format!(
+            "{} does not check indices that {} computes from its inputs: one beyond its table gives made-up numbers",
+            found.target.key,
+            case.label()
+        )
+    })
 }

@@ -3,6 +3,7 @@
 use siliconroute::Router;
 use siliconroute::discovery::Found;
 use siliconroute::event::Silent;
+use siliconroute_core::Reading;
 use siliconroute_testkit::{
     Behaviour, FakeEngine, FakeTarget, Fault, Moment, NodePlacement, Outputs, TimeLaw,
 };
@@ -142,4 +143,26 @@ fn the_first_engine_that_offers_a_target_keeps_it() {
     let all = found(&simulated.router());
     assert_eq!(all.len(), 2);
     assert!(all[0].target.provider_version.starts_with("9.9.9"));
+}
+
+#[test]
+fn whether_a_target_checks_indices_is_probed_and_harms_no_neighbour() {
+    let checks = |behaviour: Option<Behaviour>| {
+        let scripted = match behaviour {
+            Some(behaviour) => gpu().on("index-probe", behaviour),
+            None => gpu(),
+        };
+        let simulated = Simulated::with(ort(), scripted, rten());
+        check(&simulated, GPU, None);
+        check(&simulated, RTEN, None);
+        let all = found(&simulated.router());
+        all.into_iter().find(|found| found.target.key == key(GPU)).unwrap().checks_indices
+    };
+    assert_eq!(checks(None), Reading::Available(true));
+    assert_eq!(checks(Some(Behaviour::default())), Reading::Available(false));
+    let refuse = Behaviour::fault(Moment::Create, Fault::Refuse("no Gather".to_owned()));
+    for behaviour in [refuse, Behaviour::fault(Moment::Run, Fault::Crash)] {
+        let unknown = checks(Some(behaviour)).to_string();
+        assert!(unknown.contains("the index probe failed"), "{unknown}");
+    }
 }
