@@ -195,7 +195,7 @@ fn inputs_and_models_that_are_no_regular_files_are_refused_at_once() {
     sandbox.refuse(2, &["pipe.onnx", "it is a pipe, not a model file"], &["models", "inspect", "pipe.onnx"]);
     make_pipe(&sandbox, "pipe.whl");
     let install = ["packages", "install", "onnxruntime", "--wheel", "pipe.whl"];
-    sandbox.refuse(1, &["pipe.whl", "not a regular file"], &install);
+    sandbox.refuse(2, &["pipe.whl", "not a regular file"], &install);
 }
 
 #[test]

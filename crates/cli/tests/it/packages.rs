@@ -107,7 +107,7 @@ fn refuses_a_wheel_that_is_none() {
     let sandbox = Sandbox::new();
     let (name, _) = some_packages(&sandbox);
     let check = |parts: &[&str]| {
-        sandbox.refuse(1, parts, &["packages", "install", &name, "--wheel", "some.whl"]);
+        sandbox.refuse(2, parts, &["packages", "install", &name, "--wheel", "some.whl"]);
     };
     check(&["cannot read the wheel `some.whl`"]);
     sandbox.write("some.whl", "");
@@ -130,10 +130,10 @@ fn refuses_a_wheel_with_other_content() {
     let install = ["packages", "install", &name, "--wheel", "some.whl"];
     sandbox.write("some.whl", wheel(&[("another/file", b"of another package")]));
     let parts = [&name, "from `some.whl`", "the wheel has no file `", "as its makers published it"];
-    let ran = sandbox.refuse(1, &parts, &install);
+    let ran = sandbox.refuse(2, &parts, &install);
     let member = ran.err.split_once("the wheel has no file `").unwrap().1.split('`').next().unwrap();
     sandbox.write("some.whl", wheel(&[(member, b"tampered")]));
-    sandbox.refuse(1, &[member, "instead of", "as its makers published it"], &install);
+    sandbox.refuse(2, &[member, "instead of", "as its makers published it"], &install);
     nothing_is_installed(&sandbox);
 }
 
