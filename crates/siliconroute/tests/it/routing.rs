@@ -341,3 +341,31 @@ fn whoever_waits_is_told_which_target_is_tried_next() {
     drop(session);
     assert_eq!(told, [(siliconroute_core::trial::FailureKind::TimedOut, key(FAST))]);
 }
+
+#[test]
+fn a_target_that_checks_no_computed_indices_is_told_for_a_model_that_computes_some() {
+    for (behaviour, told) in [(Some(Behaviour::default()), true), (None, false)] {
+        let mut target = FakeTarget::new(FAST, TimeLaw::new(1e3, 0.0));
+        if let Some(behaviour) = behaviour {
+            target = target.on("index-probe", behaviour);
+        }
+        let simulated = Simulated::of(vec![
+            FakeEngine::new("onnxruntime", vec![]),
+            FakeEngine::new("fakea", vec![target]),
+            FakeEngine::new("rten", vec![]),
+        ]);
+        let own = simulated.home.path().join("gathering.onnx");
+        std::fs::write(&own, siliconroute_onnx::index_probe_model()).unwrap();
+        let router = simulated.router();
+        let targets = router.targets(&mut Silent).unwrap();
+        let learned = router.learn(&targets).unwrap();
+        let notice = |model: &str| {
+            let Question { model, case } = question(&router, model, 1);
+            let routing = Routing { target: Some(key(FAST)), isolated: true, ..Routing::default() };
+            let session = router.open_session(&model, &case, &targets, &learned, &routing).unwrap();
+            session.notice().is_some_and(|notice| notice.contains("does not check indices that gathering"))
+        };
+        assert_eq!(notice(&own.display().to_string()), told);
+        assert!(!notice(MODEL));
+    }
+}
