@@ -285,6 +285,8 @@ impl Router {
     pub fn sampling(&self) -> Sampling {
         Sampling {
             budget: Duration::from_millis(self.settings.trial_budget_ms),
+            // Half of the usual: a first start measures hundreds of trials, and turns cost more than samples.
+            rounds: Sampling::default().rounds / 2,
             deadline: self.worker_deadline(),
             ..Sampling::default()
         }

@@ -161,7 +161,7 @@ const DEFINITIONS: &[Definition] = &[
     },
     Definition {
         key: "trial_budget_ms",
-        default: "400",
+        default: "200",
         expected: "a whole number from 1 to 600000",
         meaning: "time for the samples of one trial beyond the least number",
     },

@@ -95,6 +95,7 @@ fn sampling(session: &Session<'_>, arguments: &Bench) -> Result<Sampling, Error>
         fixed_iterations: arguments.iterations,
         precision: arguments.precision / 100.0,
         min_samples: LEAST_SAMPLES,
+        rounds: Sampling::default().rounds,
         budget: limit,
         hard_limit: limit.max(session.router.sampling().hard_limit),
         repetitions: arguments.repetitions,
