@@ -4,6 +4,7 @@
 
 use std::error::Error;
 use std::path::PathBuf;
+use std::time::Duration;
 
 pub(crate) const QUESTIONS: &str = "precision, sessions, overhead, compare";
 
@@ -21,6 +22,8 @@ pub(crate) struct Arguments {
     pub(crate) home: Option<PathBuf>,
     /// A Python interpreter with ONNX Runtime of the installed engine's version.
     pub(crate) python: PathBuf,
+    /// How long to wait before each pair of measurements for others to leave the machine alone.
+    pub(crate) patience: Duration,
     /// A file that gets the raw values, as lines of JSON.
     pub(crate) record: Option<PathBuf>,
 }
@@ -34,6 +37,7 @@ impl Arguments {
             target: "cpu/ort".to_owned(),
             home: std::env::var_os("SILICONROUTE_HOME").map(PathBuf::from),
             python: "python3".into(),
+            patience: Duration::ZERO,
             record: None,
         };
         let mut words = words.into_iter();
@@ -45,6 +49,7 @@ impl Arguments {
                 "--target" => parsed.target = value()?,
                 "--home" => parsed.home = Some(value()?.into()),
                 "--python" => parsed.python = value()?.into(),
+                "--patience" => parsed.patience = Duration::from_secs(value()?.parse()?),
                 "--record" => parsed.record = Some(value()?.into()),
                 // What `cargo bench` adds.
                 "--bench" => {}

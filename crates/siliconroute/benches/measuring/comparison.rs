@@ -2,54 +2,40 @@
 //!
 //! Invariant: every verdict comes from real sessions that the campaign sampled in interleaved rounds.
 
-use std::collections::BTreeMap;
 use std::error::Error;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use siliconroute::campaign::{Sampling, Workers};
+use siliconroute::compare::compare_targets;
 use siliconroute::discovery::Found;
-use siliconroute_core::statistics::{Comparison, PairedRound, Verdict, compare_paired};
-use siliconroute_core::trial::Measurement;
+use siliconroute_core::Workload;
+use siliconroute_core::statistics::{Comparison, Verdict};
+use siliconroute_core::trial::Preparation;
 
 use crate::arguments::Arguments;
 use crate::figures::{Ratios, load};
 use crate::in_process::InProcess;
+use crate::quiet::Quiet;
 use crate::subject::{Subject, open};
-
-/// Sessions of either target: both loaded anew.
-const SESSIONS: u32 = 8;
-/// Rounds in a session, each with a block of either target.
-const ROUNDS: u32 = 6;
-/// Samples in a block.
-const SAMPLES: u32 = 5;
 
 const SELF: &str = "cpu/rten";
 const AGAIN: &str = "cpu/rten-again";
 const SLOWED: &str = "cpu/rten-slowed";
 const SLOWED_BY: f64 = 0.05;
 
-/// Sampling of one session: exactly the rounds and samples of the design.
-fn sampling() -> Sampling {
-    Sampling {
-        min_samples: ROUNDS * SAMPLES,
-        rounds: ROUNDS,
-        budget: Duration::ZERO,
-        warmup_time: Duration::from_millis(100),
-        ..Sampling::default()
-    }
-}
-
 pub(crate) fn report(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let router = open(folder.path())?;
     let runs = arguments.runs.unwrap_or(20);
     let launcher = InProcess::new(&[(SELF, 0.0), (AGAIN, 0.0), (SLOWED, SLOWED_BY)]);
-    println!("{runs} comparisons of {SESSIONS} sessions × {ROUNDS} rounds × {SAMPLES} samples, {}", load());
+    let mut quiet = Quiet::new(arguments.patience);
+    println!("{runs} comparisons of {} sessions, {}", Sampling::SESSIONS_TO_COMPARE, load());
     for name in arguments.models_or(&["mlp-256w-4l"]) {
         let subject = Subject::find(&router, &name)?;
         let (mut same, mut slowed) = (Vec::new(), Vec::new());
         let start = Instant::now();
         for run in 0..runs as u64 {
+            quiet.wait();
             for (other, found) in [(AGAIN, &mut same), (SLOWED, &mut slowed)] {
                 let pair = [InProcess::found(SELF), InProcess::found(other)];
                 found.push(compare(&subject, &launcher, &pair, run)?);
@@ -72,7 +58,7 @@ pub(crate) fn report(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
             Ratios(&slowed.iter().map(|it| it.ratio).collect::<Vec<_>>()),
             Ratios(&slowed.iter().filter_map(|it| it.session_spread).collect::<Vec<_>>()),
         );
-        println!("{name}: a comparison took {each_s:.1} s; {}", load());
+        println!("{name}: a comparison took {each_s:.1} s; {}, {}", quiet.told(), load());
     }
     Ok(())
 }
@@ -83,31 +69,15 @@ fn compare(
     pair: &[Found; 2],
     run: u64,
 ) -> Result<Comparison, Box<dyn Error>> {
-    let mut sessions = Vec::new();
-    for session in 0..SESSIONS {
+    let sampling = Sampling::default().for_comparison();
+    let [first, second] = pair;
+    let mut trials = Vec::new();
+    for session in 0..Sampling::SESSIONS_TO_COMPARE {
         let mut workers = Workers::new(launcher);
         let seed = run << 8 | u64::from(session);
-        sessions.push(subject.measure(&mut workers, &[&pair[0], &pair[1]], &sampling(), seed)?);
+        trials.extend(subject.measure(&mut workers, &[first, second], &sampling, seed));
     }
-    let mut blocks: Vec<(u32, Vec<f64>, Vec<f64>)> = Vec::new();
-    for (session, measured) in (0..).zip(&sessions) {
-        let [first, second] = measured.as_slice() else { return Err("a target gave no measurement".into()) };
-        let mut second = by_round(second);
-        for (round, first) in by_round(first) {
-            blocks.push((session, first, second.remove(&round).unwrap_or_default()));
-        }
-    }
-    let rounds: Vec<PairedRound<'_>> = blocks
-        .iter()
-        .map(|(session, first, second)| PairedRound { session: *session, first, second })
-        .collect();
-    Ok(compare_paired(&rounds).ok_or("no round can be compared")?)
-}
-
-fn by_round(measured: &Measurement) -> BTreeMap<u32, Vec<f64>> {
-    let mut rounds: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-    for sample in &measured.samples {
-        rounds.entry(sample.round).or_default().push(sample.per_call_ns());
-    }
-    rounds
+    let how = (Workload::Sustained, Preparation::Running);
+    let found = compare_targets(&trials, subject.case.id, how, &first.target.key, &second.target.key);
+    Ok(found.ok_or("the two were never measured side by side")?)
 }

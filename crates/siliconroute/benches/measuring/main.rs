@@ -3,7 +3,7 @@
 //!
 //! Invariant: every figure is a ratio of two sides that took turns within one run; it is printed, never asserted.
 //!
-//! Reading order: `arguments`, `figures`, `subject` and `in_process` (what is measured), then the four questions
+//! Reading order: `arguments`, `figures`, `quiet`, `subject` and `in_process` (what is measured), then the four questions
 //! `precision`, `sessions` (with `estimators`, `python_loop`), `overhead`, `comparison`.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
@@ -16,6 +16,7 @@ mod in_process;
 mod overhead;
 mod precision;
 mod python_loop;
+mod quiet;
 mod sessions;
 mod subject;
 

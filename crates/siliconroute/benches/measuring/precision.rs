@@ -13,6 +13,7 @@ use siliconroute_core::trial::{Measurement, Sample};
 
 use crate::arguments::Arguments;
 use crate::figures::{Ratios, load};
+use crate::quiet::Quiet;
 use crate::subject::{Subject, open, process_launcher};
 
 const ITERATIONS: u32 = 1000;
@@ -61,6 +62,7 @@ pub(crate) fn report(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         "model", "adaptive", "fixed", "samples", "±", "± fixed"
     );
     let launcher = process_launcher()?;
+    let mut quiet = Quiet::new(arguments.patience);
     let (mut ratios, mut all, mut precise) = (Vec::new(), 0, 0);
     for name in arguments.models_or(&here) {
         let subject = Subject::find(&router, &name)?;
@@ -68,11 +70,12 @@ pub(crate) fn report(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         workers.get(&found, adaptive.deadline)?;
         let mut turn = |sampling: &Sampling, seed: u64| {
             let start = Instant::now();
-            let measured = subject.measure(&mut workers, &[&found], sampling, seed)?;
-            side(start.elapsed(), &measured[0])
+            let measured = subject.measure_alone(&mut workers, &found, sampling, seed)?;
+            side(start.elapsed(), &measured)
         };
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for run in 0..runs as u64 {
+            quiet.wait();
             // The order alternates, so that drift hits both alike.
             if run % 2 == 0 {
                 ours.push(turn(&adaptive, run)?);
@@ -100,7 +103,12 @@ pub(crate) fn report(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         precise += ours.iter().filter(|side| side.half_width <= PRECISION).count();
         ratios.push(statistics::median(&of).ok_or("no run")?);
     }
-    println!("median over models: {}; {precise} of {all} trials within ± 2 %; {}", Ratios(&ratios), load());
+    println!(
+        "median over models: {}; {precise} of {all} trials within ± 2 %; {}, {}",
+        Ratios(&ratios),
+        quiet.told(),
+        load()
+    );
     Ok(())
 }
 

@@ -16,6 +16,7 @@ use crate::arguments::Arguments;
 use crate::estimators::ESTIMATORS;
 use crate::figures::{Ratios, Variation, load};
 use crate::python_loop::PythonLoop;
+use crate::quiet::Quiet;
 use crate::subject::{Subject, open, process_launcher};
 
 const MODELS: [&str; 8] = [
@@ -43,6 +44,7 @@ pub(crate) fn report(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let found = targets.resolve(&arguments.target)?;
     let sessions = arguments.runs.unwrap_or(10);
     let launcher = process_launcher()?;
+    let mut quiet = Quiet::new(arguments.patience);
     let mut record = arguments.record.as_ref().map(File::create).transpose()?;
     let mut columns = vec![Column::default(); ESTIMATORS.len()];
     println!(
@@ -55,6 +57,7 @@ pub(crate) fn report(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         let (mut ours, mut theirs): (Vec<Vec<Sample>>, Vec<f64>) = (Vec::new(), Vec::new());
         let mut wall_s = 0.0;
         for session in 0..sessions as u64 {
+            quiet.wait();
             let round = python.run()?;
             if round.version != found.target.provider_version {
                 let (version, own) = (&round.version, &found.target.provider_version);
@@ -62,10 +65,11 @@ pub(crate) fn report(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
             }
             theirs.push(round.mean_ns());
             let start = Instant::now();
-            let measured =
-                subject.measure(&mut Workers::new(&launcher), &[&found], &Sampling::default(), session)?;
+            let mut workers = Workers::new(&launcher);
+            let measured = subject.measure_alone(&mut workers, &found, &Sampling::default(), session)?;
+            drop(workers);
             wall_s += start.elapsed().as_secs_f64();
-            let samples = measured.into_iter().next().ok_or("no measurement")?.samples;
+            let samples = measured.samples;
             if let Some(file) = &mut record {
                 let line = serde_json::json!({
                     "model": name, "python_ns": round.times_ns, "samples": samples,
@@ -97,7 +101,7 @@ pub(crate) fn report(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
             );
         }
     }
-    println!("\nvariation over that of the loop, median over models (range)");
+    println!("\nvariation over that of the loop, median over models (range); {}", quiet.told());
     for ((label, _), column) in ESTIMATORS.iter().zip(&columns) {
         let met = column.by_range.iter().filter(|ratio| **ratio <= 0.5).count();
         println!(

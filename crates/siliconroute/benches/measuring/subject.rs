@@ -18,8 +18,8 @@ use siliconroute::settings::Settings;
 use siliconroute::{Options, Router, inputs};
 use siliconroute_core::model::Case;
 use siliconroute_core::tensor::NamedTensor;
-use siliconroute_core::trial::{Measurement, Purpose};
-use siliconroute_core::{Reading, TargetKey, Workload};
+use siliconroute_core::trial::{Measurement, Purpose, Trial};
+use siliconroute_core::{Reading, Workload};
 use siliconroute_engine::worker::process::ProcessLauncher;
 use siliconroute_hardware::Conditions;
 
@@ -60,14 +60,14 @@ impl Subject {
         Ok(Self { model, case, values, compile_cache: router.home().cache().join("compiled") })
     }
 
-    /// Measures the sustained workload on `targets` side by side; one measurement for each, in their order.
+    /// Measures the sustained workload on `targets` side by side.
     pub(crate) fn measure(
         &self,
         workers: &mut Workers<'_>,
         targets: &[&Found],
         sampling: &Sampling,
         order_seed: u64,
-    ) -> Result<Vec<Measurement>, Box<dyn Error>> {
+    ) -> Vec<Trial> {
         let test = CaseToMeasure {
             case: &self.case,
             path: &self.model.path,
@@ -86,13 +86,21 @@ impl Subject {
             surroundings: &Around { begin: Instant::now() },
             suspects: &BTreeMap::new(),
         };
-        let trials = measure_case(workers, &test, targets, Workload::Sustained, &setting);
-        let of = |key: &TargetKey| {
-            let trial = trials.iter().find(|trial| trial.target == *key);
-            let trial = trial.ok_or_else(|| format!("{key} gave no trial of {}", self.model.name))?;
-            Ok(trial.outcome.clone()?)
-        };
-        targets.iter().map(|found| of(&found.target.key)).collect()
+        measure_case(workers, &test, targets, Workload::Sustained, &setting)
+    }
+
+    /// [`Self::measure`] of one target.
+    pub(crate) fn measure_alone(
+        &self,
+        workers: &mut Workers<'_>,
+        target: &Found,
+        sampling: &Sampling,
+        order_seed: u64,
+    ) -> Result<Measurement, Box<dyn Error>> {
+        let trial = self.measure(workers, &[target], sampling, order_seed).pop();
+        let trial =
+            trial.ok_or_else(|| format!("{} gave no trial of {}", target.target.key, self.model.name))?;
+        Ok(trial.outcome?)
     }
 }
 
@@ -112,6 +120,11 @@ impl Surroundings for Around {
 
     fn rest(&self, time: Duration) {
         std::thread::sleep(time);
+    }
+
+    fn least_sample(&self) -> Duration {
+        let timer = siliconroute_hardware::timer_facts();
+        Duration::from_nanos(((timer.resolution_ns + timer.overhead_ns) / 0.005).ceil() as u64)
     }
 
     fn conditions(&self) -> Conditions {
