@@ -24,6 +24,8 @@ pub(crate) struct Arguments {
     pub(crate) python: PathBuf,
     /// How long to wait before each pair of measurements for others to leave the machine alone.
     pub(crate) patience: Duration,
+    /// Rounds and samples per round of a session of a comparison, in place of the product's.
+    pub(crate) design: Option<(u32, u32)>,
     /// A file that gets the raw values, as lines of JSON.
     pub(crate) record: Option<PathBuf>,
 }
@@ -38,6 +40,7 @@ impl Arguments {
             home: std::env::var_os("SILICONROUTE_HOME").map(PathBuf::from),
             python: "python3".into(),
             patience: Duration::ZERO,
+            design: None,
             record: None,
         };
         let mut words = words.into_iter();
@@ -50,6 +53,11 @@ impl Arguments {
                 "--home" => parsed.home = Some(value()?.into()),
                 "--python" => parsed.python = value()?.into(),
                 "--patience" => parsed.patience = Duration::from_secs(value()?.parse()?),
+                "--design" => {
+                    let value = value()?;
+                    let (rounds, samples) = value.split_once('x').ok_or("a design reads ROUNDSxSAMPLES")?;
+                    parsed.design = Some((rounds.parse()?, samples.parse()?));
+                }
                 "--record" => parsed.record = Some(value()?.into()),
                 // What `cargo bench` adds.
                 "--bench" => {}

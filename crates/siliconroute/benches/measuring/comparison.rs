@@ -29,7 +29,17 @@ pub(crate) fn report(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let runs = arguments.runs.unwrap_or(20);
     let launcher = InProcess::new(&[(SELF, 0.0), (AGAIN, 0.0), (SLOWED, SLOWED_BY)]);
     let mut quiet = Quiet::new(arguments.patience);
-    println!("{runs} comparisons of {} sessions, {}", Sampling::SESSIONS_TO_COMPARE, load());
+    let mut sampling = Sampling::default().for_comparison();
+    if let Some((rounds, samples)) = arguments.design {
+        (sampling.rounds, sampling.min_samples) = (rounds, rounds * samples);
+    }
+    println!(
+        "{runs} comparisons of {} sessions of {} rounds with {} samples in all, {}",
+        Sampling::SESSIONS_TO_COMPARE,
+        sampling.rounds,
+        sampling.min_samples,
+        load(),
+    );
     for name in arguments.models_or(&["mlp-256w-4l"]) {
         let subject = Subject::find(&router, &name)?;
         let (mut same, mut slowed) = (Vec::new(), Vec::new());
@@ -38,7 +48,7 @@ pub(crate) fn report(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
             quiet.wait();
             for (other, found) in [(AGAIN, &mut same), (SLOWED, &mut slowed)] {
                 let pair = [InProcess::found(SELF), InProcess::found(other)];
-                found.push(compare(&subject, &launcher, &pair, run)?);
+                found.push(compare(&subject, &launcher, &pair, &sampling, run)?);
             }
         }
         let each_s = start.elapsed().as_secs_f64() / (2 * runs) as f64;
@@ -67,15 +77,15 @@ fn compare(
     subject: &Subject,
     launcher: &InProcess,
     pair: &[Found; 2],
+    sampling: &Sampling,
     run: u64,
 ) -> Result<Comparison, Box<dyn Error>> {
-    let sampling = Sampling::default().for_comparison();
     let [first, second] = pair;
     let mut trials = Vec::new();
     for session in 0..Sampling::SESSIONS_TO_COMPARE {
         let mut workers = Workers::new(launcher);
         let seed = run << 8 | u64::from(session);
-        trials.extend(subject.measure(&mut workers, &[first, second], &sampling, seed));
+        trials.extend(subject.measure(&mut workers, &[first, second], sampling, seed));
     }
     let how = (Workload::Sustained, Preparation::Running);
     let found = compare_targets(&trials, subject.case.id, how, &first.target.key, &second.target.key);
