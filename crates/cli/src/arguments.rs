@@ -324,7 +324,7 @@ pub(crate) struct Bench {
     /// Go on with the latest benchmark of these arguments that was stopped before its end.
     #[arg(long)]
     pub(crate) resume: bool,
-    /// Show the energy of each inference, where a sensor tells it.
+    /// Show the energy of each inference; this version says that it reads none.
     #[arg(long)]
     pub(crate) energy: bool,
     /// The format of the result; a table when absent.

@@ -3,8 +3,8 @@
 //! Invariant: every statistic is derived from raw samples by the method that [`METHOD_VERSION`]
 //! names, and one that the samples cannot support is absent rather than guessed.
 //!
-//! Reading order: `interval`, `dependence`, `center`, `trend`, `drift`, `change`, `summary`, `sampling`, `student`,
-//! `signed_rank`, `comparison`, `sessions`, `repetition`. What each holds in simulation: docs/methodology.md.
+//! Reading order: `interval`, `dependence`, `center`, `trend`, `drift`, `change`, `summary`, `stopping`, `student`,
+//! `signed_rank`, `comparison`, `sessions`. What each holds in simulation: docs/methodology.md.
 
 mod center;
 mod change;
@@ -14,10 +14,9 @@ mod dependence;
 pub(crate) mod draws;
 mod drift;
 mod interval;
-mod repetition;
-mod sampling;
 mod sessions;
 mod signed_rank;
+mod stopping;
 mod student;
 mod summary;
 #[cfg(test)]
@@ -32,9 +31,8 @@ pub use comparison::{
 pub use dependence::{Dependence, estimate_dependence};
 pub use drift::{Drift, estimate_drift};
 pub use interval::{Interval, median_interval};
-pub use repetition::{PerCall, Repetition, Timer};
-pub use sampling::{Sampling, Step, StopReason, StoppingRule};
 pub use sessions::{SessionEstimate, SessionSpread, join_sessions, pool_session_spreads};
+pub use stopping::{Step, StopReason, Stopping, StoppingRule};
 pub use summary::{METHOD_VERSION, Summary, summarise};
 
 /// Confidence of every interval that does not name another.

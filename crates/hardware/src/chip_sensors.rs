@@ -182,24 +182,6 @@ impl ProcessChipUse {
             shared_bytes: Reading::unavailable(reason),
         }
     }
-
-    /// Joins this with a later reading of the same process and chip: the larger of each memory, which the
-    /// process may have given back since, and the later count of the work.
-    ///
-    /// What only one of the two tells is taken from it.
-    #[must_use]
-    pub fn peak_with(self, later: Self) -> Self {
-        let larger = |one: Reading<u64>, two: Reading<u64>| match (one, two) {
-            (Reading::Available(one), Reading::Available(two)) => Reading::Available(one.max(two)),
-            (told @ Reading::Available(_), _) | (_, told) => told,
-        };
-        Self {
-            chip: self.chip,
-            work: if later.work.available().is_some() { later.work } else { self.work },
-            device_bytes: larger(self.device_bytes, later.device_bytes),
-            shared_bytes: larger(self.shared_bytes, later.shared_bytes),
-        }
-    }
 }
 
 /// Reads the sensors of a machine's chips again and again.

@@ -12,6 +12,8 @@ const ROUND: u32 = 200;
 const ROUNDS: usize = 41;
 /// Steps that are waited for.
 const STEPS: usize = 200;
+/// Share of a sample that resolution and overhead of the clock may make up together.
+const MOST_SHARE: f64 = 0.005;
 /// A clock that does not move for this long is given up on.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// Readings without a step after which the clock is given up on, should it stand still altogether.
@@ -25,6 +27,16 @@ pub struct TimerFacts {
     pub resolution_ns: f64,
     /// What one reading costs.
     pub overhead_ns: f64,
+}
+
+impl TimerFacts {
+    /// How long a sample must last for the clock to change it by at most 0.5 %.
+    ///
+    /// Two readings that are each cut to a multiple of the resolution are off by less than one resolution together, and
+    /// one overhead lies between them.
+    pub fn least_sample(&self) -> Duration {
+        Duration::from_nanos(((self.resolution_ns + self.overhead_ns) / MOST_SHARE).ceil() as u64)
+    }
 }
 
 /// Measures the clock of `std::time::Instant`.
@@ -64,5 +76,13 @@ mod tests {
     fn the_clock_has_a_step_and_a_cost() {
         let facts = timer_facts();
         assert!(facts.resolution_ns >= 1.0 && facts.overhead_ns > 0.0, "{facts:?}");
+    }
+
+    #[test]
+    fn a_sample_is_two_hundred_times_as_long_as_the_clock_errs() {
+        let fine = TimerFacts { resolution_ns: 1.0, overhead_ns: 24.0 };
+        assert_eq!(fine.least_sample(), Duration::from_micros(5));
+        let coarse = TimerFacts { resolution_ns: 15_625_000.0, overhead_ns: 0.0 };
+        assert_eq!(coarse.least_sample(), Duration::from_millis(3125));
     }
 }

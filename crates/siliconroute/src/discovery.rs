@@ -172,12 +172,23 @@ fn prove(
         Err(failure) => {
             entry.unavailable = Some(format!("the precision probe failed: {failure}"));
             entry.may_pass = may_pass(&failure);
-            if entry.may_pass
-                && let Ok(fresh) = WorkerClient::open(launcher, &entry.engine, deadline)
-            {
-                *worker = fresh;
-            }
+            replace_if_lost(worker, launcher, &entry.engine, &failure, deadline);
         }
+    }
+}
+
+/// Starts another worker in place of one that died of a probe.
+fn replace_if_lost(
+    worker: &mut WorkerClient,
+    launcher: &dyn Launcher,
+    engine: &EngineSpec,
+    failure: &Failure,
+    deadline: Duration,
+) {
+    if may_pass(failure)
+        && let Ok(fresh) = WorkerClient::open(launcher, engine, deadline)
+    {
+        *worker = fresh;
     }
 }
 
@@ -193,11 +204,7 @@ fn probe_indices(
         Ok(checks) => entry.checks_indices = Reading::Available(checks),
         Err(failure) => {
             entry.checks_indices = Reading::Unavailable(format!("the index probe failed: {failure}"));
-            if may_pass(&failure)
-                && let Ok(fresh) = WorkerClient::open(launcher, &entry.engine, deadline)
-            {
-                *worker = fresh;
-            }
+            replace_if_lost(worker, launcher, &entry.engine, &failure, deadline);
         }
     }
 }

@@ -108,11 +108,6 @@ impl<'r> Machinery<'r> {
         Self { router, begin, notices: RefCell::default(), timer: timer_facts() }
     }
 
-    /// Processor time of the workers and of this process while a case was measured.
-    fn own_cpu_ns(&self, workers_ns: Option<u64>) -> Reading<u64> {
-        Reading::from_option(workers_ns, "a worker ended before it told its processor time")
-    }
-
     pub(crate) fn note(&self, text: String) {
         self.notices.borrow_mut().push(text);
     }
@@ -136,8 +131,7 @@ impl Surroundings for Machinery<'_> {
     }
 
     fn least_sample(&self) -> Duration {
-        // The clock is then off by at most 0.5 % of a sample (docs/methodology.md).
-        Duration::from_nanos(((self.timer.resolution_ns + self.timer.overhead_ns) / 0.005).ceil() as u64)
+        self.timer.least_sample()
     }
 
     fn conditions(&self) -> Conditions {
@@ -147,7 +141,9 @@ impl Surroundings for Machinery<'_> {
     fn describe(&self, circumstances: &Circumstances<'_>) -> String {
         let Circumstances { before, after, workers_cpu_ns, side_by_side, sampling, interrupted } =
             circumstances;
-        let meanwhile = Interference::between(before, after, &self.own_cpu_ns(*workers_cpu_ns));
+        let own_cpu_ns =
+            Reading::from_option(*workers_cpu_ns, "a worker ended before it told its processor time");
+        let meanwhile = Interference::between(before, after, &own_cpu_ns);
         let stored = StoredConditions {
             schema: "siliconroute.conditions/2",
             before,

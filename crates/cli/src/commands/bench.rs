@@ -48,8 +48,8 @@ pub(super) fn run(session: &Session<'_>, arguments: &Bench) -> Result<ExitCode, 
     let chosen = choose(&targets, arguments)?;
     let jobs = jobs(session, arguments, (&batches, &workloads), &chosen)?;
     let mut order = Order { budget, ..Order::new(Purpose::Bench, &sampling) };
-    let plan = session.router.plan(&jobs, &targets, &order)?;
     if arguments.plan {
+        let plan = session.router.plan(&jobs, &targets, &order)?;
         print_plan(session, &plan, budget);
         return Ok(ExitCode::SUCCESS);
     }

@@ -3,7 +3,7 @@
 //! Invariant: every experiment takes its seed, so a printed table can be made again to the last digit.
 
 use siliconroute_core::statistics::{
-    Comparison, PairedRound, Sampling, Step, StopReason, StoppingRule, Verdict, compare_paired,
+    Comparison, PairedRound, Step, StopReason, Stopping, StoppingRule, Verdict, compare_paired,
     compare_unpaired, estimate_center, estimate_dependence, estimate_drift, find_changes, join_sessions,
     judge_together, median, median_interval, quantile, summarise,
 };
@@ -126,7 +126,7 @@ pub(crate) fn stopping(noise: Noise, rule: StoppingRule, replicates: usize, seed
     for _ in 0..replicates {
         // One long series that is revealed piece by piece, so that it stays dependent across the looks.
         let series = noise.series(rule.most, &mut draws);
-        let mut sampling = Sampling::new(rule);
+        let mut sampling = Stopping::new(rule);
         let mut taken = 0;
         loop {
             match sampling.next(&series[..taken]) {

@@ -249,23 +249,6 @@ fn a_process_on_a_chip_without_an_address_is_found_by_the_driver() {
 }
 
 #[test]
-fn the_peak_of_a_process_outlives_what_it_gave_back() {
-    let told = |device, shared, ns| ProcessChipUse {
-        chip: ChipKey("gpu".to_owned()),
-        work: Reading::Available(EngineWork::Time { ns }),
-        device_bytes: device,
-        shared_bytes: shared,
-    };
-    let before = told(Reading::Available(50), Reading::unavailable("not told"), 1);
-    let after = told(Reading::Available(20), Reading::Available(7), 9);
-    assert_eq!(before.peak_with(after), told(Reading::Available(50), Reading::Available(7), 9));
-    let opened = told(Reading::Available(50), Reading::Available(7), 9);
-    let closed = ProcessChipUse::unavailable(ChipKey("gpu".to_owned()), "has not opened");
-    assert_eq!(opened.clone().peak_with(closed.clone()), opened);
-    assert_eq!(closed.clone().peak_with(closed.clone()), closed);
-}
-
-#[test]
 fn work_is_a_share_of_the_time_between() {
     let second = Duration::from_secs(1);
     let time = |ns| EngineWork::Time { ns };

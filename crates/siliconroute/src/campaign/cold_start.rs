@@ -6,14 +6,16 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use siliconroute_core::trial::{Before, ColdStart, Failure, FileCache, Preparation, Sample, Trial};
-use siliconroute_core::{Reading, Workload};
+use siliconroute_core::Workload;
+use siliconroute_core::trial::{
+    Before, ColdStart, Failure, FailureKind, FileCache, Preparation, Sample, Trial,
+};
 use siliconroute_engine::worker::client::WorkerClient;
 use siliconroute_engine::worker::process::Launcher;
 use siliconroute_engine::worker::wire::EngineSpec;
 
-use super::subject::{Progress, Subject, check_placement, compile_cache, grown, remote_model, stopping};
-use super::{CaseToMeasure, SessionOutputs, Setting, Shuffle, Workers, finish};
+use super::subject::{Progress, Subject};
+use super::{CaseToMeasure, Setting, Shuffle, Workers, finish};
 use crate::discovery::Found;
 use crate::machine::brief;
 
@@ -54,16 +56,12 @@ fn measure_starts(
         let (found, started_unix_ms) = (targets[index], surroundings.unix_ms());
         let primed = start(launcher, found, test, setting, (0, Duration::ZERO, FileCache::Warm));
         match primed {
-            Err(Unstarted::Worker(failure)) => {
-                let reason = brief(&failure.to_string());
-                surroundings.notice(format!("{} is left out: {reason}", found.target.key));
-            }
+            Err(Unstarted::Worker(failure)) => left_out(found, &failure, setting),
             Err(Unstarted::Model(failure)) => {
                 subjects.push(Subject::of_processes(found, started_unix_ms, Err(failure)));
             }
             Ok(mut progress) => {
                 progress.samples.clear();
-                progress.warmup_calls = 0;
                 subjects.push(Subject::of_processes(found, started_unix_ms, Ok(progress)));
             }
         }
@@ -86,7 +84,7 @@ fn measure_starts(
             {
                 let detail = format!("its files cannot be dropped from the file cache: {reason}");
                 surroundings.notice(format!("{}: {detail}", subject.found.target.key));
-                subject.state = Err(Failure::new(siliconroute_core::trial::FailureKind::Refused, detail));
+                subject.state = Err(Failure::new(FailureKind::Refused, detail));
                 continue;
             }
             let gap = surroundings.elapsed().saturating_sub(last_work[index]);
@@ -95,7 +93,9 @@ fn measure_starts(
             match started {
                 Ok(fresh) => progress.add_start(fresh),
                 Err(_) if surroundings.is_cancelled() => {}
-                Err(Unstarted::Worker(failure) | Unstarted::Model(failure)) => subject.state = Err(failure),
+                // A machine that cannot start a process says nothing of the model; what there is stays.
+                Err(Unstarted::Worker(failure)) => left_out(subject.found, &failure, setting),
+                Err(Unstarted::Model(failure)) => subject.state = Err(failure),
             }
         }
     }
@@ -109,6 +109,12 @@ fn measure_starts(
         &before,
         setting,
     )
+}
+
+/// Tells of a start that there was not.
+fn left_out(found: &Found, failure: &Failure, setting: &Setting<'_>) {
+    let reason = brief(&failure.to_string());
+    setting.surroundings.notice(format!("a start of {} is left out: {reason}", found.target.key));
 }
 
 /// Why a start gave no sample.
@@ -131,49 +137,22 @@ fn start(
     let wish = surroundings.elapsed();
     let mut worker = WorkerClient::open(launcher, &found.engine, deadline).map_err(Unstarted::Worker)?;
     let opened = surroundings.elapsed().saturating_sub(wish);
-    let mut run = || -> Result<Progress, Failure> {
-        let library_ns = worker.load_ns();
-        let resident_before = worker.usage(deadline)?.resident_bytes;
-        let (base, settings) = found.base();
-        let compile_cache = settings.compile_cache.then(|| compile_cache(test, found));
-        let model = remote_model(test, settings.threads, compile_cache.as_deref());
-        let mut session = worker.create_session(&base, &model, deadline)?;
-        let (session_ns, placement) = (session.create_ns, session.placement.clone());
-        check_placement(&found.engine, &placement)?;
-        session.set_inputs(test.values.to_vec())?;
-        let first_run_ns = session.run()?;
-        let (outputs, first_output_ns) = session.timed_outputs()?;
-        let outputs: Vec<_> = outputs.into_iter().map(|output| output.tensor).collect();
-        let usage = worker.usage(deadline)?;
-        let parts = ColdStart {
-            gap_ns: nanoseconds(gap),
-            process_ns: nanoseconds(opened).saturating_sub(library_ns),
-            library_ns,
-            session_ns,
-            first_run_ns,
-            first_output_ns,
-            files,
-        };
-        let total_ns = session_ns + first_run_ns;
-        Ok(Progress {
-            create_ns: session_ns,
-            first_run_ns,
-            placement,
-            outputs: SessionOutputs { first: outputs.clone(), last: outputs },
-            warmup_calls: 0,
-            calls_per_sample: 1,
-            samples: vec![Sample { round, calls: 1, total_ns, before: Before::Absent(parts) }],
-            busy: Vec::new(),
-            busy_cores: Reading::unavailable("a cold start is not sampled in a row"),
-            session_bytes: grown(&resident_before, &usage.resident_bytes),
-            peak_resident_bytes: usage.peak_resident_bytes,
-            device_bytes: usage.device_bytes,
-            sampled_ns: total_ns,
-            stopping: stopping(setting.sampling),
-            wanted: 0,
-        })
+    let library_ns = worker.load_ns();
+    let (mut progress, first_output_ns) =
+        Progress::first_run(&mut worker, found, test, setting.sampling).map_err(Unstarted::Model)?;
+    let parts = ColdStart {
+        gap_ns: nanoseconds(gap),
+        process_ns: nanoseconds(opened).saturating_sub(library_ns),
+        library_ns,
+        session_ns: progress.create_ns,
+        first_run_ns: progress.first_run_ns,
+        first_output_ns,
+        files,
     };
-    run().map_err(Unstarted::Model)
+    let total_ns = parts.session_ns + parts.first_run_ns;
+    progress.samples.push(Sample { round, calls: 1, total_ns, before: Before::Absent(parts) });
+    progress.sampled_ns = total_ns;
+    Ok(progress)
 }
 
 impl Progress {

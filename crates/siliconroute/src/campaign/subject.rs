@@ -4,11 +4,12 @@
 
 use std::time::Duration;
 
-use siliconroute_core::statistics::{self, StoppingRule};
+use siliconroute_core::statistics::{Stopping, StoppingRule};
+use siliconroute_core::tensor::Tensor;
 use siliconroute_core::trial::{Failure, FailureKind, Measurement, OutputCheck, Placement, Sample};
 use siliconroute_core::{ChipKind, Reading};
 use siliconroute_engine::timing::calls_per_sample;
-use siliconroute_engine::worker::client::{RemoteModel, WorkerSession};
+use siliconroute_engine::worker::client::{RemoteModel, WorkerClient, WorkerSession};
 use siliconroute_engine::worker::wire::EngineSpec;
 
 use super::{CaseToMeasure, Sampling, SessionOutputs, Setting, Workers};
@@ -41,18 +42,9 @@ pub(super) struct Progress {
     pub(super) device_bytes: Reading<u64>,
     pub(super) sampled_ns: u64,
     /// Decides when the median is known to the precision.
-    pub(super) stopping: statistics::Sampling,
+    pub(super) stopping: Stopping,
     /// Samples that the precision asks for beyond those taken.
     pub(super) wanted: u32,
-}
-
-/// When sampling may stop under `sampling`.
-pub(super) fn stopping(sampling: &Sampling) -> statistics::Sampling {
-    statistics::Sampling::new(StoppingRule {
-        precision: sampling.precision,
-        least: sampling.min_samples as usize,
-        ..StoppingRule::default()
-    })
 }
 
 impl<'a> Subject<'a> {
@@ -75,7 +67,11 @@ impl<'a> Subject<'a> {
                 return None;
             }
         };
-        let state = Progress::begin(workers, found, test, setting);
+        let state = workers.get(found, sampling.deadline).and_then(|worker| {
+            let (mut progress, _) = Progress::first_run(worker, found, test, sampling)?;
+            progress.warm_up(worker, found, setting)?;
+            Ok(progress)
+        });
         Some(Self { found, started_unix_ms, state, cpu_ns: None, cpu_before_ns })
     }
 
@@ -142,52 +138,77 @@ impl<'a> Subject<'a> {
 }
 
 impl Progress {
-    /// Makes the session, runs it once, checks its placement and warms it up.
-    fn begin(
-        workers: &mut Workers<'_>,
+    /// Makes a session and runs it once; also gives how long its outputs took to copy, in nanoseconds.
+    pub(super) fn first_run(
+        worker: &mut WorkerClient,
         found: &Found,
         test: &CaseToMeasure<'_>,
-        setting: &Setting<'_>,
-    ) -> Result<Self, Failure> {
-        let sampling = setting.sampling;
-        let worker = workers.get(found, sampling.deadline)?;
-        let resident_before = worker.usage(sampling.deadline)?.resident_bytes;
+        sampling: &Sampling,
+    ) -> Result<(Self, u64), Failure> {
+        let deadline = sampling.deadline;
+        let resident_before = worker.usage(deadline)?.resident_bytes;
         let (base, settings) = found.base();
         let compile_cache = settings.compile_cache.then(|| compile_cache(test, found));
-        let model = remote_model(test, settings.threads, compile_cache.as_deref());
-        let mut session = worker.create_session(&base, &model, sampling.deadline)?;
+        let model = RemoteModel {
+            path: test.path,
+            inputs: test.inputs,
+            outputs: test.outputs,
+            bindings: &test.case.bindings,
+            threads: settings.threads,
+            compile_cache: compile_cache.as_deref(),
+        };
+        let mut session = worker.create_session(&base, &model, deadline)?;
         let (create_ns, placement) = (session.create_ns, session.placement.clone());
         check_placement(&found.engine, &placement)?;
         session.set_inputs(test.values.to_vec())?;
         let first_run_ns = session.run()?;
-        let first = session.outputs()?.into_iter().map(|output| output.tensor).collect();
-        let warm_up = session.warm_up(sampling.warmup_calls, sampling.warmup_time)?;
-        let usage = worker.usage(sampling.deadline)?;
-        let least = match found.target.chip_kind {
-            ChipKind::Cpu => Duration::from_millis(1),
-            ChipKind::Gpu | ChipKind::Npu => Duration::from_millis(5),
-        };
-        let calls_per_sample = match sampling.fixed_iterations {
-            Some(_) => 1,
-            None => calls_per_sample(warm_up.fastest_ns, least.max(setting.surroundings.least_sample())),
-        };
-        Ok(Self {
+        let (outputs, copy_ns) = session.timed_outputs()?;
+        let first: Vec<Tensor> = outputs.into_iter().map(|output| output.tensor).collect();
+        let usage = worker.usage(deadline)?;
+        let progress = Self {
             create_ns,
             first_run_ns,
             placement,
-            outputs: SessionOutputs { first, last: Vec::new() },
-            warmup_calls: warm_up.calls,
-            calls_per_sample,
+            outputs: SessionOutputs { last: first.clone(), first },
+            warmup_calls: 0,
+            calls_per_sample: 1,
             samples: Vec::new(),
             busy: Vec::new(),
-            busy_cores: Reading::unavailable("no sample was taken"),
+            busy_cores: Reading::unavailable("no samples were taken in a row"),
             session_bytes: grown(&resident_before, &usage.resident_bytes),
             peak_resident_bytes: usage.peak_resident_bytes,
             device_bytes: usage.device_bytes,
             sampled_ns: 0,
-            stopping: stopping(sampling),
+            stopping: Stopping::new(StoppingRule {
+                precision: sampling.precision,
+                least: sampling.min_samples as usize,
+                ..StoppingRule::default()
+            }),
             wanted: 1,
-        })
+        };
+        Ok((progress, copy_ns))
+    }
+
+    /// Warms the session up and finds how many calls a sample takes.
+    pub(super) fn warm_up(
+        &mut self,
+        worker: &mut WorkerClient,
+        found: &Found,
+        setting: &Setting<'_>,
+    ) -> Result<(), Failure> {
+        let sampling = setting.sampling;
+        let mut session = worker.resume(self.create_ns, self.placement.clone(), sampling.deadline);
+        let warm_up = session.warm_up(sampling.warmup_calls, sampling.warmup_time)?;
+        self.warmup_calls += warm_up.calls;
+        if sampling.fixed_iterations.is_none() {
+            let least = match found.target.chip_kind {
+                ChipKind::Cpu => Duration::from_millis(1),
+                ChipKind::Gpu | ChipKind::Npu => Duration::from_millis(5),
+            };
+            let least = least.max(setting.surroundings.least_sample());
+            self.calls_per_sample = calls_per_sample(warm_up.fastest_ns, least);
+        }
+        Ok(())
     }
 
     pub(super) fn into_measurement(self, outputs: OutputCheck) -> Measurement {
@@ -206,24 +227,8 @@ impl Progress {
     }
 }
 
-/// The model as a worker is to load it.
-pub(super) fn remote_model<'a>(
-    test: &CaseToMeasure<'a>,
-    threads: Option<u32>,
-    compile_cache: Option<&'a std::path::Path>,
-) -> RemoteModel<'a> {
-    RemoteModel {
-        path: test.path,
-        inputs: test.inputs,
-        outputs: test.outputs,
-        bindings: &test.case.bindings,
-        threads,
-        compile_cache,
-    }
-}
-
 /// The folder in which the target keeps what its provider compiled.
-pub(super) fn compile_cache(test: &CaseToMeasure<'_>, found: &Found) -> std::path::PathBuf {
+fn compile_cache(test: &CaseToMeasure<'_>, found: &Found) -> std::path::PathBuf {
     // A target's key holds characters that are none of a file name's.
     let name: String = found
         .target
@@ -236,7 +241,7 @@ pub(super) fn compile_cache(test: &CaseToMeasure<'_>, found: &Found) -> std::pat
 }
 
 /// By how much resident memory grew.
-pub(super) fn grown(before: &Reading<u64>, after: &Reading<u64>) -> Reading<u64> {
+fn grown(before: &Reading<u64>, after: &Reading<u64>) -> Reading<u64> {
     match (before, after) {
         (Reading::Available(before), Reading::Available(after)) => {
             Reading::Available(after.saturating_sub(*before))

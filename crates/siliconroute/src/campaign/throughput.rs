@@ -2,15 +2,13 @@
 //!
 //! Invariant: a sample's round is the number of the session that took it, so that the sessions can be told apart.
 
-use std::time::Duration;
-
 use siliconroute_core::trial::{Failure, FailureKind, Preparation, Sample, Trial};
 use siliconroute_core::{Reading, Workload};
 use siliconroute_engine::worker::client::WorkerClient;
 use siliconroute_engine::worker::process::Launcher;
 
-use super::subject::{Progress, Subject, check_placement, remote_model, stopping};
-use super::{CaseToMeasure, SessionOutputs, Setting, Workers, finish};
+use super::subject::{Progress, Subject};
+use super::{CaseToMeasure, Setting, Workers, finish};
 use crate::discovery::Found;
 
 /// Inferences per second of a trial whose rounds are sessions that ran at the same time; `None` without samples.
@@ -98,36 +96,10 @@ fn warm_up(
     test: &CaseToMeasure<'_>,
     setting: &Setting<'_>,
 ) -> Result<Warm, Failure> {
-    let sampling = setting.sampling;
-    let mut worker = WorkerClient::open(launcher, &found.engine, sampling.deadline)?;
-    let (base, settings) = found.base();
-    let model = remote_model(test, settings.threads, None);
-    let mut session = worker.create_session(&base, &model, sampling.deadline)?;
-    let (create_ns, placement) = (session.create_ns, session.placement.clone());
-    check_placement(&found.engine, &placement)?;
-    session.set_inputs(test.values.to_vec())?;
-    let first_run_ns = session.run()?;
-    let first: Vec<_> = session.outputs()?.into_iter().map(|output| output.tensor).collect();
-    let warm = session.warm_up(sampling.warmup_calls, sampling.warmup_time)?;
-    let usage = worker.usage(sampling.deadline)?;
-    let calls_per_sample =
-        siliconroute_engine::timing::calls_per_sample(warm.fastest_ns, Duration::from_millis(1));
-    let progress = Progress {
-        create_ns,
-        first_run_ns,
-        placement,
-        outputs: SessionOutputs { first: first.clone(), last: first },
-        warmup_calls: warm.calls,
-        calls_per_sample,
-        samples: Vec::new(),
-        busy: Vec::new(),
-        busy_cores: Reading::unavailable("several processes ran at once"),
-        session_bytes: Reading::unavailable("several processes ran at once"),
-        peak_resident_bytes: usage.peak_resident_bytes,
-        device_bytes: usage.device_bytes,
-        sampled_ns: 0,
-        stopping: stopping(sampling),
-        wanted: 0,
-    };
+    let mut worker = WorkerClient::open(launcher, &found.engine, setting.sampling.deadline)?;
+    let (mut progress, _) = Progress::first_run(&mut worker, found, test, setting.sampling)?;
+    progress.warm_up(&mut worker, found, setting)?;
+    // The memory of one process is not that of all of them.
+    progress.session_bytes = Reading::unavailable("several processes ran at once");
     Ok(Warm { worker, progress })
 }

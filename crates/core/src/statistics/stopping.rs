@@ -65,13 +65,13 @@ pub enum StopReason {
 /// simulated coverage. Stopping for another reason, such as a time budget, is unrelated to the interval and costs no
 /// coverage.
 #[derive(Clone, Debug)]
-pub struct Sampling {
+pub struct Stopping {
     rule: StoppingRule,
     next_look: usize,
     confirming: bool,
 }
 
-impl Sampling {
+impl Stopping {
     /// Begins a trial.
     pub fn new(rule: StoppingRule) -> Self {
         Self { rule, next_look: rule.least.clamp(1, rule.most.max(1)), confirming: false }
