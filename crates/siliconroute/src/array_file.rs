@@ -119,13 +119,13 @@ pub struct Written {
 /// Writes a model's outputs to a `.npz`, `.npy` (one output) or `.json` file.
 ///
 /// The file appears complete or not at all: it is written beside its place, flushed to the disk and renamed,
-/// and replaces a file of that name. A link stays one: the file that it leads to is written. `.npy` and `.npz` have no bfloat16, so such outputs become float32, which
-/// holds each of their values; [`Written`] names them. JSON keeps the type as
-/// `{"element": …, "shape": […], "data": […]}`.
+/// and replaces a file of that name. A link stays one: the file that it leads to is written. `.npy` and `.npz`
+/// have no bfloat16, so such outputs become float32, which holds each of their values; [`Written`] names them.
+/// JSON keeps the type as `{"element": …, "shape": […], "data": […]}`.
 ///
 /// # Errors
-/// When the file cannot be written or something else than a regular file has its name, two outputs share a name, several outputs are to go into a `.npy` file, or
-/// a text ends in a NUL character, which NumPy would cut off.
+/// When the file cannot be written or something else than a regular file has its name, two outputs share a name,
+/// several outputs are to go into a `.npy` file, or a text ends in a NUL character, which NumPy would cut off.
 pub fn write_outputs(path: &Path, outputs: &[NamedTensor]) -> Result<Written, ArrayFileError> {
     let format = Format::of(path)?;
     for (index, output) in outputs.iter().enumerate() {

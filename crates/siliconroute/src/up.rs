@@ -475,8 +475,8 @@ impl Router {
 /// The cases with the targets on which each has fewer than `sessions` trials in the sustained workload.
 ///
 /// A target that refused a case, or gave it away, is not tried again; a crash, hang or memory blow-up counts
-/// as a session and may pass in the next, and beyond that where `retry` is set and it came last. A reference is always measured along, since outputs are compared
-/// within a campaign.
+/// as a session and may pass in the next, and beyond that where `retry` is set and it came last. A reference is
+/// always measured along, since outputs are compared within a campaign.
 fn missing_jobs(
     questions: &[Question],
     targets: &Targets,

@@ -173,7 +173,8 @@ impl Store {
             let found = connection
                 .prepare_cached(&sql)?
                 .query_row([id], |row| {
-                    let (seeds, conditions) = ((row.get::<_, Seed>(COLUMN_COUNT)?, row.get::<_, Seed>(COLUMN_COUNT + 1)?), row.get(COLUMN_COUNT + 2)?);
+                    let seeds = (row.get::<_, Seed>(COLUMN_COUNT)?, row.get::<_, Seed>(COLUMN_COUNT + 1)?);
+                    let conditions = row.get(COLUMN_COUNT + 2)?;
                     Ok((stored_trial(row)?.0, seeds, conditions))
                 })
                 .optional()?;
