@@ -12,7 +12,7 @@ mod noise;
 
 use experiments::{ESTIMATORS, Plan};
 use noise::Noise;
-use siliconroute_core::statistics::StoppingRule;
+use siliconroute_core::statistics::{Replication, StoppingRule};
 
 const SEED: u64 = 1;
 const SIGMA: f64 = 0.05;
@@ -156,12 +156,12 @@ fn unstable(replicates: usize) {
 fn stopping(replicates: usize) {
     let titles = ["precision", "coverage, %", "precise, %", "mean samples"].map(str::to_owned);
     heading("Trials that stop themselves", &titles);
-    for precision in [0.02, 0.01, 0.005] {
-        let rule = StoppingRule { precision, most: 3000, ..StoppingRule::default() };
+    for (precision, least) in [(0.02, 64), (0.01, 64), (0.005, 64), (0.02, 30)] {
+        let rule = StoppingRule { precision, least, most: 3000 };
         for noise in stationary() {
             let it = experiments::stopping(noise, rule, replicates / 2, SEED);
             let cells = [
-                format!("± {:.1} %", precision * 100.0),
+                format!("± {:.1} % from {least}", precision * 100.0),
                 percent(it.covered),
                 percent(it.precise),
                 format!("{:.0}", it.mean_samples),
@@ -189,7 +189,7 @@ fn verdicts(replicates: usize) {
         for (sessions, rounds, block) in [(1, 12, 5), (2, 6, 5), (3, 6, 5), (5, 6, 5), (5, 6, 10), (8, 6, 5)]
         {
             for session_spread in [0.0, 0.01, 0.03] {
-                let plan = Plan { sessions, rounds, block, session_spread };
+                let plan = Plan { sessions, rounds, block, session_spread, slow_sessions: 0.0 };
                 let equal = verdicts(plan, 1.0, replicates, SEED);
                 let slower = verdicts(plan, 1.05, replicates, SEED + 1);
                 let cells = [
@@ -205,17 +205,50 @@ fn verdicts(replicates: usize) {
         }
         println!();
     }
+    replicated(replicates);
     heading(
         "Any wrong verdict among equal targets, %",
         &["pair by pair", "together (Holm)"].map(str::to_owned),
     );
     for targets in [2, 3, 4, 6, 8] {
-        let plan = Plan { sessions: 5, rounds: 6, block: 5, session_spread: 0.01 };
+        let plan = Plan { sessions: 5, rounds: 6, block: 5, session_spread: 0.01, slow_sessions: 0.0 };
         let wrong = experiments::wrong_among_many(plan, targets, replicates / 2, SEED);
         row(
             &format!("{targets} targets, {} pairs", targets * (targets - 1) / 2),
             wrong.map(percent).into_iter(),
         );
+    }
+    println!();
+}
+
+fn replicated(replicates: usize) {
+    let plan = Replication::default();
+    let titles = [
+        "equal: wrong verdict, %",
+        "5 % slower: found, %",
+        "called faster, %",
+        "coverage, %",
+        "mean sessions",
+    ];
+    let title = format!(
+        "Paired comparison that takes {} to {} sessions of 6 rounds of 5 samples, as their spread asks",
+        plan.least, plan.most
+    );
+    heading(&title, &titles.map(str::to_owned));
+    let cases = [(0.0, 0.0), (0.01, 0.0), (0.02, 0.0), (0.03, 0.0), (0.04, 0.0), (0.05, 0.0), (0.01, 0.1)];
+    for (session_spread, slow_sessions) in cases {
+        let campaign = Plan { sessions: 0, rounds: 6, block: 5, session_spread, slow_sessions };
+        let (equal, sessions) = experiments::replicated_verdicts(campaign, plan, 1.0, replicates, SEED);
+        let (slower, _) = experiments::replicated_verdicts(campaign, plan, 1.05, replicates, SEED + 1);
+        let cells = [
+            percent(equal.slower + equal.faster),
+            percent(slower.slower),
+            percent(slower.faster),
+            percent(slower.covered),
+            format!("{sessions:.1}"),
+        ];
+        let states = if slow_sessions > 0.0 { ", a tenth of them 30 % slower" } else { "" };
+        row(&format!("sessions ± {:.0} %{states}", session_spread * 100.0), cells.into_iter());
     }
     println!();
 }

@@ -4,7 +4,7 @@
 //! names, and one that the samples cannot support is absent rather than guessed.
 //!
 //! Reading order: `interval`, `dependence`, `center`, `trend`, `drift`, `change`, `summary`, `stopping`, `student`,
-//! `signed_rank`, `comparison`, `sessions`. What each holds in simulation: docs/methodology.md.
+//! `signed_rank`, `comparison`, `replication`, `sessions`. What each holds in simulation: docs/methodology.md.
 
 mod center;
 mod change;
@@ -14,6 +14,7 @@ mod dependence;
 pub(crate) mod draws;
 mod drift;
 mod interval;
+mod replication;
 mod sessions;
 mod signed_rank;
 mod stopping;
@@ -31,6 +32,7 @@ pub use comparison::{
 pub use dependence::{Dependence, estimate_dependence};
 pub use drift::{Drift, estimate_drift};
 pub use interval::{Interval, median_interval};
+pub use replication::Replication;
 pub use sessions::{SessionEstimate, SessionSpread, join_sessions, pool_session_spreads};
 pub use stopping::{Step, StopReason, Stopping, StoppingRule};
 pub use summary::{METHOD_VERSION, Summary, summarise};

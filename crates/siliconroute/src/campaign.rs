@@ -91,10 +91,6 @@ impl Default for Sampling {
 }
 
 impl Sampling {
-    /// Sessions of each target that a comparison takes, so that it tells targets apart that differ by 5 % in over 90 %
-    /// of cases (docs/error-rates.md).
-    pub const SESSIONS_TO_COMPARE: u32 = 8;
-
     /// The sampling of one session of a comparison: so many rounds and samples and no more, since what separates
     /// targets is the number of sessions.
     #[must_use]

@@ -2,17 +2,18 @@
 //!
 //! Invariant: trials that took turns are compared pair by pair within their rounds; others by their sessions alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use siliconroute_core::statistics::{
-    Comparison, PairedRound, compare_paired, compare_unpaired, judge_together,
+    Comparison, PairedRound, Replication, compare_paired, compare_unpaired, judge_together,
 };
 use siliconroute_core::trial::{Preparation, Sample, Trial};
 use siliconroute_core::{Case, CaseId, TargetKey, Workload};
 use siliconroute_store::{CampaignId, TrialFilter};
 
 use crate::error::Error;
+use crate::measure::Job;
 use crate::router::Router;
 
 /// Two sides compared on one case.
@@ -75,6 +76,20 @@ pub fn compare_targets(
         }
     }
     compare_paired(&rounds)
+}
+
+/// How many more sessions `job` needs until its first target can be compared with each of the others; 0 where nothing
+/// can be compared.
+pub(crate) fn sessions_missing(job: &Job, trials: &[Trial], replication: &Replication) -> usize {
+    let Some((first, others)) = job.targets.split_first() else { return 0 };
+    let own = trials.iter().filter(|trial| trial.case == job.case.id && trial.workload == job.workload);
+    let preparations: BTreeSet<Preparation> = own.map(|trial| trial.preparation).collect();
+    let missing = |(preparation, other): (Preparation, &TargetKey)| {
+        let how = (job.workload, preparation);
+        Some(replication.more(&compare_targets(trials, job.case.id, how, other, first)?))
+    };
+    let pairs = preparations.into_iter().flat_map(|how| others.iter().map(move |other| (how, other)));
+    pairs.filter_map(missing).max().unwrap_or(0)
 }
 
 /// Corrects the verdicts of comparisons that are shown together.

@@ -5,15 +5,17 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use siliconroute_core::statistics::Replication;
 use siliconroute_core::trial::{Purpose, Trial};
 use siliconroute_core::{Case, CaseId, Reading, TargetKey, Workload};
 pub use siliconroute_store::CampaignId;
 use siliconroute_store::{CampaignState, NewCampaign, StoredCampaign, TargetId, TrialFilter};
 
 use crate::campaign::{CaseToMeasure, Sampling, Setting, Surroundings as _, Workers, measure_case};
+use crate::compare::sessions_missing;
 use crate::discovery::Found;
 use crate::error::Error;
-use crate::event::{Event, Listener};
+use crate::event::{Event, Listener, Stage};
 use crate::home::MeasuringLock;
 use crate::inputs;
 use crate::models::KnownModel;
@@ -46,6 +48,13 @@ pub struct Job {
     pub targets: Vec<TargetKey>,
 }
 
+impl Job {
+    /// Whether `other` asks for the same once more.
+    fn is_again(&self, other: &Self) -> bool {
+        self.case.id == other.case.id && self.workload == other.workload
+    }
+}
+
 /// How a campaign is to be measured.
 #[derive(Debug, Clone, Copy)]
 pub struct Order<'a> {
@@ -57,12 +66,14 @@ pub struct Order<'a> {
     pub budget: Option<Duration>,
     /// An interrupted campaign to go on with; what it holds is not measured again.
     pub resumed: Option<CampaignId>,
+    /// Takes further sessions of each job for as long as those of its targets differ too much to compare them.
+    pub replication: Option<Replication>,
 }
 
 impl<'a> Order<'a> {
     /// An order without a budget for the whole.
     pub fn new(purpose: Purpose, sampling: &'a Sampling) -> Self {
-        Self { purpose, sampling, budget: None, resumed: None }
+        Self { purpose, sampling, budget: None, resumed: None, replication: None }
     }
 }
 
@@ -196,28 +207,81 @@ struct Running<'r> {
 }
 
 impl Running<'_> {
+    /// Measures all jobs, and then further sessions of those that the order wants more of.
     fn measure_jobs(&mut self, jobs: &[Job], listener: &mut dyn Listener) -> Result<Measured, Error> {
-        let (router, order) = (self.router, self.order);
         let mut measured = Measured { campaign: self.id, trials: Vec::new(), interrupted: false };
+        let mut earlier = self.router.trials_to_resume(self.order)?;
+        let mut jobs = jobs.to_vec();
+        let mut done = 0;
+        loop {
+            self.measure_from(done, &jobs, &mut measured, &mut earlier, listener)?;
+            done = jobs.len();
+            if measured.interrupted {
+                return Ok(measured);
+            }
+            jobs.extend(self.further_sessions(&jobs, &measured)?);
+            let further = (jobs.len() - done) as u64;
+            if further == 0 {
+                return Ok(measured);
+            }
+            let text = format!(
+                "sessions differ too much to tell targets apart, so {} more {} taken",
+                further,
+                if further == 1 { "is" } else { "are" }
+            );
+            listener.event(Event::Notice(text));
+            listener.event(Event::Begin { stage: Stage::Learning, steps: Some(further) });
+        }
+    }
+
+    /// The sessions that the order wants beyond those that were measured, as far as the budget has room for them.
+    fn further_sessions(&self, jobs: &[Job], measured: &Measured) -> Result<Vec<Job>, Error> {
+        let Some(replication) = &self.order.replication else { return Ok(Vec::new()) };
+        let mut rounds: Vec<Vec<Job>> = Vec::new();
+        for (index, job) in jobs.iter().enumerate() {
+            if jobs[..index].iter().any(|other| other.is_again(job)) {
+                continue;
+            }
+            for round in 0..sessions_missing(job, &measured.trials, replication) {
+                match rounds.get_mut(round) {
+                    Some(jobs) => jobs.push(job.clone()),
+                    None => rounds.push(vec![job.clone()]),
+                }
+            }
+        }
+        let further: Vec<Job> = rounds.into_iter().flatten().collect();
+        let plan = self.router.plan(&further, self.targets, self.order)?;
+        let left = self.order.budget.map(|budget| budget.saturating_sub(self.machinery.elapsed()));
+        Ok(if left.is_some_and(|left| left < plan.expected()) { Vec::new() } else { further })
+    }
+
+    /// Measures the jobs from `begin` on.
+    fn measure_from(
+        &mut self,
+        begin: usize,
+        jobs: &[Job],
+        measured: &mut Measured,
+        earlier: &mut Vec<Trial>,
+        listener: &mut dyn Listener,
+    ) -> Result<(), Error> {
+        let (router, order) = (self.router, self.order);
         // The rest of a single job is nothing that a plan could tell.
         let plan = match jobs {
             [_] if order.budget.is_none() => None,
             _ => Some(router.plan(jobs, self.targets, order)?),
         };
-        let mut earlier = router.trials_to_resume(order)?;
-        for (index, job) in jobs.iter().enumerate() {
+        for (index, job) in jobs.iter().enumerate().skip(begin) {
             if router.is_cancelled() {
                 measured.interrupted = true;
                 break;
             }
-            if let Some(trials) = take_session(&mut earlier, job, order.sampling) {
+            if let Some(trials) = take_session(earlier, job, order.sampling) {
                 measured.trials.extend(trials);
                 listener.event(Event::StepDone);
                 continue;
             }
             // Another session is one in another process: layout in memory and placement of threads are drawn anew.
-            let again = |earlier: &Job| earlier.case.id == job.case.id && earlier.workload == job.workload;
-            if jobs[..index].iter().any(again) {
+            if jobs[..index].iter().any(|other| other.is_again(job)) {
                 self.workers.drop_all();
             }
             let mut share = Share { until: None, time: None };
@@ -227,6 +291,10 @@ impl Running<'_> {
                     listener.event(Event::Notice(text));
                     continue;
                 };
+                if let Some(text) = self.too_long_to_rest(job) {
+                    listener.event(Event::Notice(text));
+                    continue;
+                }
                 share = part;
                 listener.event(Event::Remaining(plan.remaining(index, self.machinery.elapsed())));
             }
@@ -246,7 +314,17 @@ impl Running<'_> {
             }
             listener.event(Event::StepDone);
         }
-        Ok(measured)
+        Ok(())
+    }
+
+    /// Why not even one round of rests of `job` fits into what is left of the budget; `None` where it does.
+    fn too_long_to_rest(&self, job: &Job) -> Option<String> {
+        let left = self.order.budget?.saturating_sub(self.machinery.elapsed());
+        let rests: Duration = self.order.sampling.rests.iter().sum();
+        (job.workload == Workload::IdleLoaded && rests > left).then(|| {
+            let (label, rests, left) = (job.case.label(), rests.as_secs_f64(), left.as_secs_f64());
+            format!("{label} idle_loaded is left out: it rests for {rests:.0} s, and {left:.0} s of the budget are left")
+        })
     }
 
     /// The trials of one job, each with its target.

@@ -6,6 +6,7 @@ mod document;
 mod ending;
 mod listing;
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use siliconroute::measure::{CampaignId, Job, Measured, Order};
 use siliconroute::plan::Plan;
 use siliconroute::settings::parse_workload;
 use siliconroute::{Error, Targets};
+use siliconroute_core::statistics::{Replication, SessionSpread};
 use siliconroute_core::target::SessionSettings;
 use siliconroute_core::trial::{FileCache, Purpose};
 use siliconroute_core::{TargetKey, Workload};
@@ -47,7 +49,10 @@ pub(super) fn run(session: &Session<'_>, arguments: &Bench) -> Result<ExitCode, 
     let targets = session.router.targets(&mut progress)?;
     let chosen = choose(&targets, arguments)?;
     let jobs = jobs(session, arguments, (&batches, &workloads), &chosen)?;
-    let mut order = Order { budget, ..Order::new(Purpose::Bench, &sampling) };
+    // A comparison goes on until sessions that differ no longer hide what it is to find.
+    let replication =
+        (!arguments.compare.is_empty() && arguments.sessions.is_none()).then(Replication::default);
+    let mut order = Order { budget, replication, ..Order::new(Purpose::Bench, &sampling) };
     if arguments.plan {
         let plan = session.router.plan(&jobs, &targets, &order)?;
         print_plan(session, &plan, budget);
@@ -72,6 +77,7 @@ pub(super) fn run(session: &Session<'_>, arguments: &Bench) -> Result<ExitCode, 
         session.output.document_with(document, failure.as_ref());
     } else if !all.is_empty() || !measured.interrupted {
         print(session, arguments, &all, &measured, &compared);
+        tell_session_spreads(session, &targets, &all)?;
     }
     ending::tell_failures(session.output, &all);
     failure.map_or(Ok(ExitCode::SUCCESS), Err)
@@ -175,8 +181,8 @@ fn jobs(
             }
         }
     }
-    let usual = if arguments.compare.is_empty() { 1 } else { Sampling::SESSIONS_TO_COMPARE };
-    let sessions = arguments.sessions.unwrap_or(usual) as usize;
+    let usual = if arguments.compare.is_empty() { 1 } else { Replication::default().least };
+    let sessions = arguments.sessions.map_or(usual, |sessions| sessions as usize);
     // All of the first sessions before any second one, so that what passes with time falls on all alike.
     Ok(std::iter::repeat_n(cases, sessions).flatten().collect())
 }
@@ -299,6 +305,37 @@ fn print(
     if arguments.energy {
         output.note(format!("energy is not available: {NO_ENERGY}"));
     }
+}
+
+/// Tells how far sessions differ where only one of each was measured, whose interval knows nothing of that.
+fn tell_session_spreads(
+    session: &Session<'_>,
+    targets: &Targets,
+    all: &[Configuration<'_>],
+) -> Result<(), Error> {
+    let alone: BTreeSet<(&TargetKey, Workload)> = all
+        .iter()
+        .filter(|one| one.summaries.len() == 1 && one.job.workload != Workload::ColdStart)
+        .map(|one| (one.target, one.job.workload))
+        .collect();
+    if alone.is_empty() {
+        return Ok(());
+    }
+    let learned = session.router.learn(targets)?;
+    let known: Vec<String> = alone
+        .into_iter()
+        .filter_map(|(target, workload)| {
+            let SessionSpread { spread, sessions, .. } = learned.session_spread(target, workload)?;
+            Some(format!("{target} {workload} ± {:.1} % (n = {sessions})", spread * 100.0))
+        })
+        .collect();
+    let text = "intervals of one session say nothing of the next; take several with --sessions";
+    session.output.note(if known.is_empty() {
+        text.to_owned()
+    } else {
+        format!("{text}; those known here differ by {}", known.join(", "))
+    });
+    Ok(())
 }
 
 fn print_verdicts(session: &Session<'_>, compared: &[Compared]) {

@@ -2,13 +2,13 @@
 //!
 //! Invariant: bounds leave three standard errors of the simulation, no more.
 
-use siliconroute_core::statistics::StoppingRule;
+use siliconroute_core::statistics::{Replication, StoppingRule};
 
 use crate::experiments::{self, ESTIMATORS, Plan};
 use crate::noise::Noise;
 
 const SIGMA: f64 = 0.05;
-const PLAN: Plan = Plan { sessions: 8, rounds: 6, block: 5, session_spread: 0.01 };
+const PLAN: Plan = Plan { sessions: 8, rounds: 6, block: 5, session_spread: 0.01, slow_sessions: 0.0 };
 
 const INDEPENDENT: [Noise; 4] =
     [Noise::Lognormal { sigma: SIGMA }, Noise::Bimodal, Noise::Spikes { sigma: SIGMA }, Noise::HeavyTail];
@@ -144,6 +144,20 @@ fn a_target_5_percent_slower_is_found_in_97_of_100_comparisons() {
     let found = experiments::verdicts(PLAN, 1.05, 1000, 5);
     assert!(found.slower >= 0.97 && found.faster <= 0.0, "{found:?}");
     assert!(found.half_width < 0.025, "{found:?}");
+}
+
+#[test]
+fn sessions_are_taken_until_5_percent_are_found_in_9_of_10_comparisons() {
+    for (session_spread, most_sessions) in [(0.01, 9.0), (0.02, 12.0), (0.03, 18.0), (0.04, 25.0)] {
+        let plan = Plan { session_spread, ..PLAN };
+        let of = |ratio| experiments::replicated_verdicts(plan, Replication::default(), ratio, 1000, 5);
+        let ((equal, sessions), (slower, _)) = (of(1.0), of(1.05));
+        let what = format!("{plan:?}: {equal:?}, {slower:?}");
+        assert!(equal.slower + equal.faster <= 0.045 && slower.faster <= 0.0, "{what}");
+        assert_within(equal.covered, 0.91, 0.97, &what);
+        assert!(slower.slower >= 0.9, "{what}");
+        assert!(sessions <= most_sessions, "{what}: {sessions}");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! Invariant: every experiment takes its seed, so a printed table can be made again to the last digit.
 
 use siliconroute_core::statistics::{
-    Comparison, PairedRound, Step, StopReason, Stopping, StoppingRule, Verdict, compare_paired,
+    Comparison, PairedRound, Replication, Step, StopReason, Stopping, StoppingRule, Verdict, compare_paired,
     compare_unpaired, estimate_center, estimate_dependence, estimate_drift, find_changes, join_sessions,
     judge_together, median, median_interval, quantile, summarise,
 };
@@ -153,6 +153,8 @@ pub(crate) struct Plan {
     pub(crate) block: usize,
     /// Standard deviation that a session gives to each target on its own.
     pub(crate) session_spread: f64,
+    /// Share of sessions that run a target in a state that is 30 % slower.
+    pub(crate) slow_sessions: f64,
 }
 
 /// Noise of single samples: 5 % lognormal, and 5 % of them take five times as long.
@@ -166,7 +168,12 @@ const COMMON_DRIFT: f64 = 0.05;
 fn campaign(plan: Plan, times: &[f64], draws: &mut Draws) -> Vec<Vec<Vec<f64>>> {
     let mut targets = vec![Vec::new(); times.len()];
     for _ in 0..plan.sessions {
-        let own: Vec<f64> = times.iter().map(|_| plan.session_spread * draws.normal()).collect();
+        let mut own = || {
+            // Drawn only where there are such sessions, so that the other plans keep their random numbers.
+            let slow = plan.slow_sessions > 0.0 && draws.uniform() < plan.slow_sessions;
+            plan.session_spread * draws.normal() + if slow { 1.3_f64.ln() } else { 0.0 }
+        };
+        let own: Vec<f64> = times.iter().map(|_| own()).collect();
         for round in 0..plan.rounds {
             let common =
                 ROUND_SPREAD * draws.normal() + COMMON_DRIFT * f64::from(round) / f64::from(plan.rounds);
@@ -207,6 +214,38 @@ pub(crate) fn verdicts(plan: Plan, ratio: f64, replicates: usize, seed: u64) -> 
         paired(plan, &targets[0], &targets[1])
     });
     count_verdicts(comparisons, ratio, replicates)
+}
+
+/// The same for comparisons that take as many sessions as their spread asks for; also the mean number of sessions.
+pub(crate) fn replicated_verdicts(
+    plan: Plan,
+    replication: Replication,
+    ratio: f64,
+    replicates: usize,
+    seed: u64,
+) -> (Verdicts, f64) {
+    let mut draws = Draws::new(seed);
+    let plan = Plan { sessions: u32::try_from(replication.most).unwrap(), ..plan };
+    let mut taken = 0;
+    let comparisons: Vec<Comparison> = (0..replicates)
+        .map(|_| {
+            let targets = campaign(plan, &[ratio, 1.0], &mut draws);
+            let mut sessions = replication.least;
+            loop {
+                let rounds = sessions * plan.rounds as usize;
+                let comparison = paired(plan, &targets[0][..rounds], &targets[1][..rounds]);
+                match replication.more(&comparison) {
+                    0 => {
+                        taken += sessions;
+                        return comparison;
+                    }
+                    more => sessions += more,
+                }
+            }
+        })
+        .collect();
+    let mean_sessions = taken as f64 / replicates as f64;
+    (count_verdicts(comparisons.into_iter(), ratio, replicates), mean_sessions)
 }
 
 /// The same for targets measured in campaigns of their own.

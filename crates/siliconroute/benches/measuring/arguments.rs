@@ -24,6 +24,8 @@ pub(crate) struct Arguments {
     pub(crate) python: PathBuf,
     /// How long to wait before each pair of measurements for others to leave the machine alone.
     pub(crate) patience: Duration,
+    /// Sessions of ours that one estimate joins.
+    pub(crate) each: usize,
     /// Rounds and samples per round of a session of a comparison, in place of the product's.
     pub(crate) design: Option<(u32, u32)>,
     /// A file that gets the raw values, as lines of JSON.
@@ -40,6 +42,7 @@ impl Arguments {
             home: std::env::var_os("SILICONROUTE_HOME").map(PathBuf::from),
             python: "python3".into(),
             patience: Duration::ZERO,
+            each: 1,
             design: None,
             record: None,
         };
@@ -53,6 +56,7 @@ impl Arguments {
                 "--home" => parsed.home = Some(value()?.into()),
                 "--python" => parsed.python = value()?.into(),
                 "--patience" => parsed.patience = Duration::from_secs(value()?.parse()?),
+                "--each" => parsed.each = value()?.parse()?,
                 "--design" => {
                     let value = value()?;
                     let (rounds, samples) = value.split_once('x').ok_or("a design reads ROUNDSxSAMPLES")?;

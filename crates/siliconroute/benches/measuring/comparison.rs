@@ -9,7 +9,7 @@ use siliconroute::campaign::{Sampling, Workers};
 use siliconroute::compare::compare_targets;
 use siliconroute::discovery::Found;
 use siliconroute_core::Workload;
-use siliconroute_core::statistics::{Comparison, Verdict};
+use siliconroute_core::statistics::{Comparison, Replication, Verdict};
 use siliconroute_core::trial::Preparation;
 
 use crate::arguments::Arguments;
@@ -33,9 +33,11 @@ pub(crate) fn report(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     if let Some((rounds, samples)) = arguments.design {
         (sampling.rounds, sampling.min_samples) = (rounds, rounds * samples);
     }
+    let replication = Replication::default();
     println!(
-        "{runs} comparisons of {} sessions of {} rounds with {} samples in all, {}",
-        Sampling::SESSIONS_TO_COMPARE,
+        "{runs} comparisons of {} to {} sessions of {} rounds with {} samples in all, {}",
+        replication.least,
+        replication.most,
         sampling.rounds,
         sampling.min_samples,
         load(),
@@ -68,7 +70,13 @@ pub(crate) fn report(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
             Ratios(&slowed.iter().map(|it| it.ratio).collect::<Vec<_>>()),
             Ratios(&slowed.iter().filter_map(|it| it.session_spread).collect::<Vec<_>>()),
         );
-        println!("{name}: a comparison took {each_s:.1} s; {}, {}", quiet.told(), load());
+        let sessions: Vec<f64> = same.iter().chain(&slowed).map(|it| it.sessions as f64).collect();
+        println!(
+            "{name}: a comparison took {each_s:.1} s and {} sessions; {}, {}",
+            Ratios(&sessions),
+            quiet.told(),
+            load()
+        );
     }
     Ok(())
 }
@@ -81,13 +89,20 @@ fn compare(
     run: u64,
 ) -> Result<Comparison, Box<dyn Error>> {
     let [first, second] = pair;
-    let mut trials = Vec::new();
-    for session in 0..Sampling::SESSIONS_TO_COMPARE {
-        let mut workers = Workers::new(launcher);
-        let seed = run << 8 | u64::from(session);
-        trials.extend(subject.measure(&mut workers, &[first, second], sampling, seed));
+    let (mut trials, mut sessions) = (Vec::new(), 0);
+    let mut more = Replication::default().least;
+    loop {
+        for _ in 0..more {
+            let mut workers = Workers::new(launcher);
+            trials.extend(subject.measure(&mut workers, &[first, second], sampling, run << 8 | sessions));
+            sessions += 1;
+        }
+        let how = (Workload::Sustained, Preparation::Running);
+        let found = compare_targets(&trials, subject.case.id, how, &first.target.key, &second.target.key);
+        let found = found.ok_or("the two were never measured side by side")?;
+        more = Replication::default().more(&found);
+        if more == 0 {
+            return Ok(found);
+        }
     }
-    let how = (Workload::Sustained, Preparation::Running);
-    let found = compare_targets(&trials, subject.case.id, how, &first.target.key, &second.target.key);
-    Ok(found.ok_or("the two were never measured side by side")?)
 }

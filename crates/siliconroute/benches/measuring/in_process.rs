@@ -1,6 +1,8 @@
 //! Workers within this process over the embedded engine, for targets that differ only as the benchmark wants it.
 //!
-//! Invariant: all targets run the same sessions of the same engine; a slowed one spins for a share of its own time.
+//! Invariant: all targets run the same sessions of the same engine on one thread; a slowed one spins for a share of its own
+//! time. With more threads the spinning would change how the engine's own threads sleep and wake, and the slow-down would
+//! be another than the one asked for.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc;
@@ -99,7 +101,8 @@ impl Engine for SlowedEngine {
         request: &SessionRequest<'_>,
     ) -> Result<Box<dyn Session>, SessionError> {
         let slowed = *self.targets.get(target).ok_or_else(|| SessionError::UnknownTarget(target.clone()))?;
-        let session = RtenEngine.create_session(&RtenEngine::target().key, request)?;
+        let request = SessionRequest { threads: Some(1), ..*request };
+        let session = RtenEngine.create_session(&RtenEngine::target().key, &request)?;
         Ok(Box::new(SlowedSession { session, slowed }))
     }
 }

@@ -1,6 +1,7 @@
 //! How far sessions of one configuration vary, against ONNX Runtime's timing loop in Python.
 //!
-//! Invariant: sessions of both sides take turns, each in a process of its own, on the same file and values.
+//! Invariant: sessions of both sides take turns, each in a process of its own, on the same file and values. An estimate of
+//! ours joins one session or, with `--each`, the median of several.
 
 use std::error::Error;
 use std::fs::File;
@@ -9,6 +10,7 @@ use std::time::Instant;
 
 use siliconroute::campaign::{Sampling, Workers};
 use siliconroute::event::Silent;
+use siliconroute::wording::counted;
 use siliconroute_core::statistics;
 use siliconroute_core::trial::Sample;
 
@@ -48,13 +50,14 @@ pub(crate) fn report(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let mut record = arguments.record.as_ref().map(File::create).transpose()?;
     let mut columns = vec![Column::default(); ESTIMATORS.len()];
     println!(
-        "range and deviation over {sessions} sessions of {} and of the loop in Python, in %",
-        arguments.target
+        "range and deviation over {sessions} estimates of {} from {} each, and of the loop in Python, in %",
+        arguments.target,
+        counted(arguments.each, "session"),
     );
     for name in arguments.models_or(&MODELS) {
         let subject = Subject::find(&router, &name)?;
         let python = PythonLoop::new(&arguments.python, &subject)?;
-        let (mut ours, mut theirs): (Vec<Vec<Sample>>, Vec<f64>) = (Vec::new(), Vec::new());
+        let (mut ours, mut theirs): (Vec<Vec<Vec<Sample>>>, Vec<f64>) = (Vec::new(), Vec::new());
         let mut wall_s = 0.0;
         for session in 0..sessions as u64 {
             quiet.wait();
@@ -65,22 +68,24 @@ pub(crate) fn report(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
             }
             theirs.push(round.mean_ns());
             let start = Instant::now();
-            let mut workers = Workers::new(&launcher);
-            let measured = subject.measure_alone(&mut workers, &found, &Sampling::default(), session)?;
-            drop(workers);
+            let mut joined = Vec::new();
+            for again in 0..arguments.each as u64 {
+                let mut workers = Workers::new(&launcher);
+                let seed = session << 8 | again;
+                joined.push(subject.measure_alone(&mut workers, &found, &Sampling::default(), seed)?.samples);
+            }
             wall_s += start.elapsed().as_secs_f64();
-            let samples = measured.samples;
             if let Some(file) = &mut record {
                 let line = serde_json::json!({
-                    "model": name, "python_ns": round.times_ns, "samples": samples,
+                    "model": name, "python_ns": round.times_ns, "sessions": joined,
                 });
                 writeln!(file, "{line}")?;
             }
-            ours.push(samples);
+            ours.push(joined);
         }
         let loops = Variation::of(&theirs).ok_or("too few sessions")?;
         println!(
-            "\n{name}: loop {} µs, range {:.2}, deviation {:.2}; a session of ours took {:.1} s; {}",
+            "\n{name}: loop {} µs, range {:.2}, deviation {:.2}; an estimate of ours took {:.1} s; {}",
             (statistics::median(&theirs).unwrap_or(f64::NAN) / 10.0).round() / 100.0,
             loops.range * 100.0,
             loops.coefficient * 100.0,
@@ -88,7 +93,11 @@ pub(crate) fn report(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
             load(),
         );
         for ((label, estimate), column) in ESTIMATORS.iter().zip(&mut columns) {
-            let values: Vec<f64> = ours.iter().filter_map(|samples| estimate(samples)).collect();
+            let of = |joined: &Vec<Vec<Sample>>| {
+                let each: Vec<f64> = joined.iter().filter_map(|samples| estimate(samples)).collect();
+                statistics::median(&each)
+            };
+            let values: Vec<f64> = ours.iter().filter_map(of).collect();
             let own = Variation::of(&values).ok_or("too few sessions")?;
             column.by_range.push(own.range / loops.range);
             column.by_coefficient.push(own.coefficient / loops.coefficient);

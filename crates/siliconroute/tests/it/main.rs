@@ -13,6 +13,7 @@ mod interruption;
 mod learning;
 mod outputs;
 mod packages;
+mod replication;
 mod routing;
 mod simulated;
 mod up;
