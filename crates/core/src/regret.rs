@@ -38,7 +38,7 @@ pub enum Outcome {
     Judged(Judgement),
     /// The chosen target failed, or its outputs did, when the choice was checked.
     Failed,
-    /// The strategy has no target to choose on this machine.
+    /// The strategy has no target to choose on this machine, or what it chose could not be judged.
     NotApplicable,
 }
 
@@ -70,7 +70,7 @@ pub struct Score {
     pub total: usize,
     /// Of those, the ones where the chosen target failed; they are no wins and have no regret.
     pub failed: usize,
-    /// Decisions in which the strategy had no target to choose.
+    /// Decisions in which the strategy had no target to choose, or one that could not be judged.
     pub not_applicable: usize,
     /// Share of wins.
     pub accuracy_pct: Option<f64>,

@@ -1,6 +1,7 @@
 //! Compares targets, or stored campaigns, by their trials.
 //!
 //! Invariant: trials that took turns are compared pair by pair within their rounds; others by their sessions alone.
+//! Suspect trials give numbers and no verdict.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,6 +32,8 @@ pub struct Compared {
     pub second: String,
     /// The finding; `None` when one of the sides has no measurement.
     pub comparison: Option<Comparison>,
+    /// Why there is no verdict, where trials of either side are suspect.
+    pub suspect: Option<String>,
 }
 
 /// One session's times per call, by round.
@@ -38,7 +41,7 @@ type Rounds = BTreeMap<u32, Vec<f64>>;
 
 /// Compares `first` with `second` on a case in a workload, from trials of one campaign.
 ///
-/// `None` when the two were never measured side by side.
+/// `None` when the two were never measured side by side. Where a trial of either is suspect, the verdict is withheld.
 pub fn compare_targets(
     trials: &[Trial],
     case: CaseId,
@@ -46,15 +49,18 @@ pub fn compare_targets(
     first: &TargetKey,
     second: &TargetKey,
 ) -> Option<Comparison> {
-    let of = |target: &TargetKey| {
-        let mut sessions: BTreeMap<(u64, u32), Rounds> = BTreeMap::new();
-        let own = trials.iter().filter(|trial| {
-            trial.target == *target
+    let own = |target: &TargetKey| {
+        let target = target.clone();
+        trials.iter().filter(move |trial| {
+            trial.target == target
                 && trial.case == case
                 && trial.workload == workload
                 && trial.preparation == preparation
-        });
-        for trial in own {
+        })
+    };
+    let of = |target: &TargetKey| {
+        let mut sessions: BTreeMap<(u64, u32), Rounds> = BTreeMap::new();
+        for trial in own(target) {
             let Ok(measurement) = &trial.outcome else { continue };
             for sample in &measurement.samples {
                 // Every cold start is a process, and thereby a session, of its own.
@@ -75,7 +81,23 @@ pub fn compare_targets(
             }
         }
     }
-    compare_paired(&rounds)
+    let suspect = own(first).chain(own(second)).any(|trial| trial.suspect.is_some());
+    let comparison = compare_paired(&rounds)?;
+    Some(if suspect { comparison.withheld() } else { comparison })
+}
+
+/// What makes the trials of a target suspect; `None` where nothing does.
+pub fn suspicion<'t>(
+    trials: impl IntoIterator<Item = &'t Trial>,
+    target: &TargetKey,
+    case: CaseId,
+) -> Option<String> {
+    let mut own = trials.into_iter().filter(|trial| trial.target == *target && trial.case == case);
+    own.find_map(|trial| Some(suspicion_of(target, trial.suspect.as_ref()?)))
+}
+
+fn suspicion_of(target: &TargetKey, reason: &str) -> String {
+    format!("{target} is suspect: {reason}")
 }
 
 /// How many more sessions `job` needs until its first target can be compared with each of the others; 0 where nothing
@@ -109,41 +131,54 @@ impl Router {
     /// # Errors
     /// When there is no such campaign, or the store fails.
     pub fn compare_campaigns(&self, first: CampaignId, second: CampaignId) -> Result<Vec<Compared>, Error> {
-        let medians = |campaign: CampaignId| -> Result<BTreeMap<Key, Vec<f64>>, Error> {
+        let sessions_of = |campaign: CampaignId| -> Result<BTreeMap<Key, Sessions>, Error> {
             let known = self.store.campaigns()?;
             if !known.iter().any(|stored| stored.id == campaign) {
                 let last = known.last().map_or_else(|| "none".to_owned(), |last| last.id.to_string());
                 return Err(Error::Usage(format!("there is no campaign {campaign}; the latest is {last}")));
             }
             let filter = TrialFilter { campaign: Some(campaign), ..TrialFilter::default() };
-            let mut sessions: BTreeMap<Key, Vec<f64>> = BTreeMap::new();
+            let mut sessions: BTreeMap<Key, Sessions> = BTreeMap::new();
             for trial in self.store.trial_summaries(&filter)? {
                 let key = (trial.case, trial.target.clone(), trial.workload, trial.preparation);
                 if let Some(summary) = trial.outcome.ok().and_then(|measured| measured.summary) {
-                    sessions.entry(key).or_default().push(summary.median_ns);
+                    let suspect = trial.suspect.map(|reason| suspicion_of(&trial.target, &reason));
+                    let sessions = sessions.entry(key).or_default();
+                    sessions.medians.push(summary.median_ns);
+                    sessions.suspect = sessions.suspect.take().or(suspect);
                 }
             }
             Ok(sessions)
         };
-        let (firsts, seconds) = (medians(first)?, medians(second)?);
+        let (firsts, seconds) = (sessions_of(first)?, sessions_of(second)?);
         let cases: BTreeMap<CaseId, Case> =
             self.store.cases()?.into_iter().map(|case| (case.id, case)).collect();
         let mut compared = Vec::new();
         for (key, own) in &firsts {
             let Some(other) = seconds.get(key) else { continue };
             let (case, target, workload, preparation) = key;
+            let suspect = own.suspect.as_ref().or(other.suspect.as_ref()).cloned();
+            let comparison = compare_unpaired(&own.medians, &other.medians);
             compared.push(Compared {
                 case: cases.get(case).map_or_else(|| case.to_string(), Case::label),
                 workload: *workload,
                 preparation: *preparation,
                 first: format!("{target} in campaign {first}"),
                 second: format!("campaign {second}"),
-                comparison: compare_unpaired(own, other),
+                comparison: if suspect.is_some() { comparison.map(Comparison::withheld) } else { comparison },
+                suspect,
             });
         }
         judge_all(&mut compared);
         Ok(compared)
     }
+}
+
+/// One configuration in one campaign.
+#[derive(Debug, Default)]
+struct Sessions {
+    medians: Vec<f64>,
+    suspect: Option<String>,
 }
 
 /// What trials must share to be of one configuration.

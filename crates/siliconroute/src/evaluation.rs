@@ -1,9 +1,9 @@
 //! Decisions against the truth: what was chosen, what was best, what it cost, for every strategy.
 //!
 //! Invariant: a decision is made before the trials that judge it are taken, and all strategies are
-//! judged on the same trials.
+//! judged on the same trials. A suspect trial is the truth of nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use siliconroute_core::decide::{Context, Decision, Query, Source, decide};
@@ -70,7 +70,7 @@ pub struct CheckedDecision {
     /// Whether the model is one of the synthetic families.
     pub synthetic: bool,
     /// Targets among which there was something to choose: predicted before the decision, or allowed by its
-    /// check. With fewer than two the decision says nothing of the router.
+    /// check, suspects left out. With fewer than two the decision says nothing of the router.
     #[serde(default)]
     pub candidates: usize,
     /// Whether every candidate was measured on the case before the decision.
@@ -99,6 +99,9 @@ pub struct CheckedDecision {
     pub source: BTreeMap<TargetKey, String>,
     /// What speaks against targets that were not candidates.
     pub excluded: BTreeMap<TargetKey, String>,
+    /// Of those, the ones that were measured and whose trials are suspect: their true times are not known.
+    #[serde(default)]
+    pub suspects: BTreeSet<TargetKey>,
     /// What each other strategy would have chosen.
     pub strategies: BTreeMap<String, Option<TargetKey>>,
     /// The reason in one sentence.
@@ -130,8 +133,7 @@ impl Evaluation {
         let mut strategies = BTreeMap::new();
         let router: Vec<_> = decisions.iter().map(|d| judge_choice(d, d.chosen.as_ref())).collect();
         strategies.insert(ROUTER.to_owned(), Score::of(&router));
-        let names: std::collections::BTreeSet<&String> =
-            decisions.iter().flat_map(|d| d.strategies.keys()).collect();
+        let names: BTreeSet<&String> = decisions.iter().flat_map(|d| d.strategies.keys()).collect();
         for name in names {
             let judged: Vec<_> = decisions
                 .iter()
@@ -166,7 +168,8 @@ impl Evaluation {
 impl CheckedDecision {
     fn count_candidates(&self) -> usize {
         let others = self.times_ms.keys().filter(|key| !self.predicted_ms.contains_key(*key));
-        self.predicted_ms.len() + others.count()
+        let judged = self.predicted_ms.keys().filter(|key| !self.suspects.contains(*key));
+        judged.count() + others.count()
     }
 }
 
@@ -187,7 +190,10 @@ fn prediction_pairs(
 
 /// Judges a strategy's choice on the true times of a decision.
 fn judge_choice(decision: &CheckedDecision, choice: Option<&TargetKey>) -> Outcome {
-    let Some(choice) = choice else { return Outcome::NotApplicable };
+    // What another chip may have done neither honours a choice nor speaks against it.
+    let Some(choice) = choice.filter(|choice| !decision.suspects.contains(*choice)) else {
+        return Outcome::NotApplicable;
+    };
     let keys: Vec<&TargetKey> = decision.times_ms.keys().collect();
     let times: Vec<Option<TrueTime>> = keys
         .iter()
@@ -373,6 +379,7 @@ fn describe(
         predicted_intervals_ms: BTreeMap::new(),
         source: BTreeMap::new(),
         excluded: BTreeMap::new(),
+        suspects: BTreeSet::new(),
         strategies: strategies(query, knowledge),
         reason: decision.sentence(knowledge),
     };
@@ -391,6 +398,11 @@ fn describe(
         }
     }
     for trial in trials {
+        if let Some(reason) = &trial.suspect {
+            record.suspects.insert(trial.target.clone());
+            record.excluded.entry(trial.target.clone()).or_insert_with(|| format!("suspect: {reason}"));
+            continue;
+        }
         match true_time(trial, query.accuracy) {
             Ok(time) => {
                 record.times_ms.insert(trial.target.clone(), time.time_ns / 1e6);

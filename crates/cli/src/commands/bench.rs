@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use siliconroute::campaign::Sampling;
-use siliconroute::compare::{Compared, compare_targets, judge_all};
+use siliconroute::compare::{Compared, compare_targets, judge_all, suspicion};
 use siliconroute::discovery::Found;
 use siliconroute::event::{Event, Listener as _, Stage};
 use siliconroute::measure::{CampaignId, Job, Measured, Order};
@@ -255,6 +255,9 @@ fn compare(
                 first,
                 second,
             ),
+            suspect: [first, second]
+                .into_iter()
+                .find_map(|target| suspicion(&measured.trials, target, one.job.case.id)),
         })
         .collect();
     judge_all(&mut compared);
@@ -341,9 +344,15 @@ fn tell_session_spreads(
 fn print_verdicts(session: &Session<'_>, compared: &[Compared]) {
     for pair in compared {
         let what = format!("{} {}", pair.case, pair.workload);
-        let sentence = match &pair.comparison {
-            Some(comparison) => listing::sentence(&pair.first, &pair.second, comparison),
-            None => format!("{} and {} cannot be compared: one has no measurement", pair.first, pair.second),
+        let sentence = match (&pair.comparison, &pair.suspect) {
+            (Some(comparison), Some(suspect)) => {
+                let numbers = listing::sentence(&pair.first, &pair.second, comparison);
+                format!("{numbers}: {suspect}")
+            }
+            (Some(comparison), None) => listing::sentence(&pair.first, &pair.second, comparison),
+            (None, _) => {
+                format!("{} and {} cannot be compared: one has no measurement", pair.first, pair.second)
+            }
         };
         session.output.line(format!("{what}: {sentence}"));
     }

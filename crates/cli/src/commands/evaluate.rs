@@ -1,11 +1,13 @@
 //! `evaluate`: decisions beside the truth and beside baselines.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
 use siliconroute::Error;
 use siliconroute::evaluation::{CheckedDecision, Evaluation, Question};
 use siliconroute::run::Routing;
 use siliconroute::wording::counted;
+use siliconroute_core::TargetKey;
 use siliconroute_core::regret::Score;
 
 use super::{Session, given};
@@ -97,6 +99,14 @@ pub(super) fn print_evaluation(output: &Output, evaluation: &Evaluation) {
             "nothing to choose in {without_choice} of {all} decisions (n targets ≤ 1): their scores say nothing of the router"
         ));
     }
+    let suspects: BTreeSet<&TargetKey> = evaluation.decisions.iter().flat_map(|it| &it.suspects).collect();
+    if !suspects.is_empty() {
+        let names: Vec<&str> = suspects.into_iter().map(TargetKey::as_str).collect();
+        output.line(format!(
+            "suspect, so their trials judge no decision: {}; `siliconroute devices identify` shows more",
+            names.join(", ")
+        ));
+    }
     let fitted = &evaluation.prediction_fitted;
     if let (Some(median), Some(coverage)) = (fitted.median_ape_pct, fitted.interval_coverage_pct) {
         output.line(format!(
@@ -107,8 +117,7 @@ pub(super) fn print_evaluation(output: &Output, evaluation: &Evaluation) {
 }
 
 fn decision_row(decision: &CheckedDecision) -> Vec<String> {
-    let time_of = |key: Option<&siliconroute_core::TargetKey>,
-                   times: &std::collections::BTreeMap<siliconroute_core::TargetKey, f64>| {
+    let time_of = |key: Option<&TargetKey>, times: &BTreeMap<TargetKey, f64>| {
         optional(key.and_then(|key| times.get(key)).copied(), milliseconds)
     };
     let regret = match decision.regret_pct {
@@ -116,7 +125,7 @@ fn decision_row(decision: &CheckedDecision) -> Vec<String> {
         Some(regret) if decision.tie => format!("{regret:.1} % (tie)"),
         Some(regret) => format!("{regret:.1} %"),
     };
-    let name = |key: Option<&siliconroute_core::TargetKey>| optional(key, ToString::to_string);
+    let name = |key: Option<&TargetKey>| optional(key, ToString::to_string);
     vec![
         decision.model.clone(),
         decision.batch.to_string(),

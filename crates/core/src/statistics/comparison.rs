@@ -61,6 +61,8 @@ pub enum Verdict {
     /// The measurements do not tell the two apart: 1 lies in the interval of the ratio, or so close outside of it that
     /// equal targets would give as much in over 2 % of comparisons.
     NotSeparable,
+    /// None: the numbers may not be those of the targets that they stand for.
+    Withheld,
 }
 
 /// Two targets compared.
@@ -148,10 +150,11 @@ pub fn compare_unpaired(first: &[f64], second: &[f64]) -> Option<Comparison> {
 ///
 /// Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian Journal of Statistics 6 (1979): in
 /// ascending order the i-th of m p-values is multiplied by `m − i + 1` and may not fall below the one before. The
-/// intervals stay those of single pairs.
+/// intervals stay those of single pairs. Those whose verdict is withheld are none of the m and stay as they are.
 pub fn judge_together(comparisons: &mut [Comparison]) {
-    let count = comparisons.len();
-    let mut order: Vec<&mut Comparison> = comparisons.iter_mut().collect();
+    let judged = |comparison: &&mut Comparison| comparison.verdict != Verdict::Withheld;
+    let mut order: Vec<&mut Comparison> = comparisons.iter_mut().filter(judged).collect();
+    let count = order.len();
     order.sort_by(|a, b| a.p.total_cmp(&b.p));
     let mut least: f64 = 0.0;
     for (index, comparison) in order.into_iter().enumerate() {
@@ -162,6 +165,12 @@ pub fn judge_together(comparisons: &mut [Comparison]) {
 }
 
 impl Comparison {
+    /// The numbers without a verdict, for samples that may be of another target than they say.
+    #[must_use]
+    pub fn withheld(self) -> Self {
+        Self { verdict: Verdict::Withheld, ..self }
+    }
+
     fn new(
         log_ratio: f64,
         interval: Option<Interval>,

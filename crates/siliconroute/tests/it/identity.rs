@@ -3,12 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use siliconroute::compare::compare_targets;
+use siliconroute::evaluation::Evaluation;
 use siliconroute::event::{Event, Listener, Silent};
 use siliconroute::identify::{Agreement, Evidence, Verdict};
-use siliconroute::measure::{Job, Order};
+use siliconroute::measure::{Job, Measured, Order};
+use siliconroute::run::Routing;
 use siliconroute::{Error, Router};
 use siliconroute_core::ChipKey;
-use siliconroute_core::trial::{Purpose, Trial};
+use siliconroute_core::statistics::Verdict as Compared;
+use siliconroute_core::trial::{Preparation, Purpose, Trial};
 use siliconroute_store::TrialFilter;
 use siliconroute_testkit::{Behaviour, FakeEngine, FakeSensors, FakeTarget, Fault, Moment, TimeLaw};
 
@@ -74,15 +78,21 @@ impl TwoGpus {
 
 /// A campaign over all targets; its trials and its notices.
 fn campaign(router: &Router) -> (Vec<Trial>, Vec<String>) {
+    let (measured, notices) = campaign_of(router, "mlp-128w-4l", 1);
+    (measured.trials, notices)
+}
+
+fn campaign_of(router: &Router, model: &str, sessions: usize) -> (Measured, Vec<String>) {
     let targets = router.targets(&mut Silent).unwrap();
-    let question = question(router, "mlp-128w-4l", 1);
+    let question = question(router, model, 1);
     let keys = targets.discovery.available().map(|found| found.target.key.clone()).collect();
     let job = Job { model: question.model, case: question.case, workload: SUSTAINED, targets: keys };
     let sampling = router.sampling();
     let mut notices = Notices::default();
-    let measured =
-        router.measure(&[job], &targets, &Order::new(Purpose::Learn, &sampling), &mut notices).unwrap();
-    (measured.trials, notices.0)
+    let jobs = vec![job; sessions];
+    let order = Order::new(Purpose::Learn, &sampling);
+    let measured = router.measure(&jobs, &targets, &order, &mut notices).unwrap();
+    (measured, notices.0)
 }
 
 /// The targets of trials that are suspects, with the reasons.
@@ -133,6 +143,73 @@ fn sensors_find_swapped_adapters() {
 #[test]
 fn the_time_of_a_fixed_load_finds_swapped_adapters_without_sensors() {
     swapped_adapters_are_suspects(&TwoGpus::new(&[]), "adapters may have changed places");
+}
+
+/// A model that the GPUs are fastest at.
+const LARGE: &str = LOAD;
+
+#[test]
+fn a_suspect_target_is_neither_the_best_nor_judged() {
+    let machine = TwoGpus::new(&["cpu", ONE, TWO]);
+    campaign_of(&machine.router(), LARGE, 1);
+    machine.swap();
+    let router = machine.router();
+    let targets = router.targets(&mut Silent).unwrap();
+    let learned = router.learn(&targets).unwrap();
+    let questions = [question(&router, LARGE, 1)];
+    let checked =
+        router.check(&questions, &targets, &learned, &Routing::default(), &mut Silent).unwrap().remove(0);
+    let (one, two) = (key(&on(ONE)), key(&on(TWO)));
+    assert_eq!(checked.chosen, Some(one.clone()), "it was the fastest when it was learned");
+    assert_eq!(checked.best, Some(key(ORT)));
+    assert_eq!((checked.regret_pct, checked.tie), (None, false));
+    assert_eq!(checked.suspects.iter().collect::<Vec<_>>(), [&one, &two]);
+    for suspect in [&one, &two] {
+        assert!(!checked.times_ms.contains_key(suspect) && !checked.intervals_ms.contains_key(suspect));
+        assert!(checked.excluded[suspect].contains("suspect: "), "{:?}", checked.excluded);
+    }
+    assert_eq!(checked.candidates, 2);
+
+    let stored = router.stored_checks(&questions, &targets).unwrap().remove(0).unwrap();
+    assert_eq!(stored.suspects, checked.suspects);
+    let evaluation = Evaluation::of(vec![stored]);
+    let score = |strategy: &str| {
+        let score = &evaluation.strategies[strategy];
+        (score.total, score.failed, score.not_applicable)
+    };
+    assert_eq!((score("router"), score("always-gpu")), ((0, 0, 1), (0, 0, 1)), "nobody knows what it cost");
+    assert_eq!(score("always-cpu"), (1, 0, 0));
+    assert_eq!(evaluation.prediction.total, 2, "predictions are judged on trials that are no suspects");
+}
+
+#[test]
+fn comparisons_with_suspects_have_numbers_and_no_verdict() {
+    let machine = TwoGpus::new(&["cpu", ONE, TWO]);
+    let (honest, _) = campaign_of(&machine.router(), LARGE, 3);
+    machine.swap();
+    let router = machine.router();
+    let (swapped, _) = campaign_of(&router, LARGE, 3);
+    let verdict = |measured: &Measured, first: &str, second: &str| {
+        let (case, how) = (measured.trials[0].case, (SUSTAINED, Preparation::Running));
+        compare_targets(&measured.trials, case, how, &key(first), &key(second)).unwrap().verdict
+    };
+    assert!(matches!(verdict(&honest, &on(ONE), ORT), Compared::Faster { .. }));
+    for (first, second) in [(&*on(ONE), ORT), (ORT, &*on(ONE))] {
+        assert_eq!(verdict(&swapped, first, second), Compared::Withheld);
+    }
+    assert_ne!(verdict(&swapped, ORT, "cpu/rten"), Compared::Withheld);
+
+    let compared = router.compare_campaigns(honest.campaign, swapped.campaign).unwrap();
+    assert_eq!(compared.len(), 4);
+    for pair in compared {
+        let suspect = pair.first.starts_with("gpu");
+        assert_eq!(pair.suspect.is_some(), suspect, "{pair:?}");
+        assert_eq!(pair.comparison.unwrap().verdict == Compared::Withheld, suspect);
+    }
+    let targets = router.targets(&mut Silent).unwrap();
+    let learned = router.learn(&targets).unwrap();
+    let sessions = |target: &str| learned.session_spread(&key(target), SUSTAINED).unwrap().sessions;
+    assert_eq!((sessions(ORT), sessions(&on(ONE))), (6, 3), "suspects tell nothing of how sessions differ");
 }
 
 #[test]

@@ -6,7 +6,9 @@ use siliconroute::campaign::concurrent_rate;
 use siliconroute::compare::{compare_targets, times_ns};
 use siliconroute::measure::{Job, Measured};
 use siliconroute::wording::counted;
-use siliconroute_core::statistics::{Comparison, SessionEstimate, Summary, join_sessions, summarise};
+use siliconroute_core::statistics::{
+    Comparison, SessionEstimate, Summary, Verdict, join_sessions, summarise,
+};
 use siliconroute_core::target::SessionSettings;
 use siliconroute_core::trial::{Before, ColdStart, Preparation, Trial};
 use siliconroute_core::{Reading, TargetKey, statistics};
@@ -165,8 +167,14 @@ impl Configuration<'_> {
         if disturbed > 0 {
             notes.push("disturbed by other work".to_owned());
         }
-        if let Some(suspect) = self.trials.iter().find_map(|trial| trial.suspect.as_ref()) {
-            notes.push(format!("suspect: {suspect}"));
+        match (self.suspicion(), &self.against_first) {
+            (Some(suspect), _) => {
+                notes.push(format!("suspect, so nothing is learned and there is no verdict: {suspect}"));
+            }
+            (None, Some(Comparison { verdict: Verdict::Withheld, .. })) => {
+                notes.push("no verdict: the first target is suspect".to_owned());
+            }
+            _ => {}
         }
         let measured = self.trials.iter().filter_map(|trial| trial.outcome.as_ref().ok());
         if let Some(placement) = measured
@@ -182,6 +190,11 @@ impl Configuration<'_> {
             notes.push(parts.join(", "));
         }
         notes
+    }
+
+    /// Why its trials may be of another chip than the target says.
+    pub(super) fn suspicion(&self) -> Option<&str> {
+        self.trials.iter().find_map(|trial| trial.suspect.as_deref())
     }
 
     /// The first failure, where no session has samples.

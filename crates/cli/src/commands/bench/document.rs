@@ -65,7 +65,7 @@ fn configuration_document(one: &Configuration<'_>) -> Value {
         "session_spread": one.estimate.and_then(|estimate| estimate.spread),
         "p95_ms": one.p95_ns().map(ms),
         "samples_per_sec": one.items_per_second(),
-        "against_first": one.against_first,
+        "against_first": one.against_first, "suspect": one.suspicion(),
         "cold_start": if parts.is_empty() { Value::Null } else { Value::Object(parts) },
         "peak_resident_bytes": one.peak_resident_bytes(),
         "notes": one.notes(), "failure": one.failure(),

@@ -70,11 +70,12 @@ fn cells(one: &Configuration<'_>) -> [String; 12] {
 
 /// The time over that of the first target, with its interval.
 fn relative(comparison: &Comparison) -> String {
+    let flag = if comparison.verdict == Verdict::Withheld { " suspect" } else { "" };
     match comparison.interval {
         Some(interval) => {
-            format!("× {:.3} [{:.3} – {:.3}]", comparison.ratio, interval.low, interval.high)
+            format!("× {:.3} [{:.3} – {:.3}]{flag}", comparison.ratio, interval.low, interval.high)
         }
-        None => format!("× {:.3}", comparison.ratio),
+        None => format!("× {:.3}{flag}", comparison.ratio),
     }
 }
 
@@ -95,6 +96,10 @@ pub(super) fn sentence(first: &str, second: &str, comparison: &Comparison) -> St
             "{first} is slower than {second} by {percent:.1} % [{:.1} – {:.1} %] ({basis})",
             interval.low, interval.high
         ),
+        Verdict::Withheld => {
+            let ratio = relative(comparison);
+            format!("no verdict on {first} and {second}: {ratio} ({basis})")
+        }
         Verdict::NotSeparable => {
             let ratio = relative(comparison);
             format!("{first} and {second} are not separable: {ratio} ({basis})")
@@ -177,5 +182,23 @@ fn outputs_in_fields(trial: &Trial) -> (&'static str, String, String) {
         }
         Ok(OutputCheck::Faulty { .. }) => ("faulty", "none".to_owned(), none()),
         Ok(OutputCheck::NotCompared { .. }) | Err(_) => ("not_compared", none(), none()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use siliconroute_core::statistics::{PairedRound, compare_paired};
+
+    use super::*;
+
+    #[test]
+    fn a_withheld_verdict_is_no_verdict() {
+        let rounds = [0, 1, 2].map(|session| PairedRound { session, first: &[1.0], second: &[2.0] });
+        let comparison = compare_paired(&rounds).unwrap();
+        assert!(sentence("a", "b", &comparison).starts_with("a is faster than b by 50.0 %"));
+        let withheld = comparison.withheld();
+        let said = sentence("a", "b", &withheld);
+        assert!(said.starts_with("no verdict on a and b: × 0.500"), "{said}");
+        assert!(relative(&withheld).ends_with(" suspect"));
     }
 }

@@ -180,6 +180,16 @@ fn pairs_judged_together_need_smaller_p_values() {
 }
 
 #[test]
+fn a_withheld_verdict_stays_so_and_costs_the_others_nothing() {
+    let with_p = |p: f64| Comparison { p, ..compare(&[1.05, 1.06, 1.05, 1.04, 1.05], 4).unwrap() };
+    let mut pairs = [with_p(0.001).withheld(), with_p(0.015)];
+    judge_together(&mut pairs);
+    assert_eq!(pairs[0].verdict, Verdict::Withheld);
+    assert_close(pairs[1].adjusted_p, 0.015);
+    assert_ne!(pairs[1].verdict, Verdict::NotSeparable);
+}
+
+#[test]
 fn comparison_survives_json() {
     let found = compare(&[1.05, 1.06, 1.05, 1.04, 1.05], 4).unwrap();
     let text = serde_json::to_string(&found).unwrap();
