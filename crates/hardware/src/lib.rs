@@ -5,8 +5,8 @@
 //! constructor parameters, so every Linux reader also works on a captured tree.
 //!
 //! Reading order: `roots`, `processor`, `topology`, `host`, `hardware_id`, `chips`, `vulkan`,
-//! `conditions`, `interference`, `process`, `disk`, `file_cache`, `timer`, `counters`, `chip_sensors`, `identify`,
-//! then the readers in `linux` and the thin system calls in `os`.
+//! `conditions`, `glance`, `interference`, `process`, `disk`, `file_cache`, `timer`, `counters`, `chip_sensors`,
+//! `identify`, then the readers in `linux` and the thin system calls in `os`.
 
 mod chip_sensors;
 mod chips;
@@ -14,6 +14,7 @@ mod conditions;
 mod counters;
 mod disk;
 mod file_cache;
+mod glance;
 mod hardware_id;
 mod host;
 mod identify;
@@ -50,6 +51,7 @@ pub use conditions::{
 };
 pub use disk::free_space_bytes;
 pub use file_cache::{FileCache, evict_from_file_cache, resident_share};
+pub use glance::{Glance, detect_glance};
 pub use hardware_id::{clean_cpu_name, hardware_id};
 pub use host::{HostFacts, HostProbe, detect_host};
 pub use identify::{Evidence, Observation, Verdict, identify_chip};

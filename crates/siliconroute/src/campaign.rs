@@ -160,6 +160,11 @@ pub trait Surroundings {
     /// How long a sample must last for the clock to be good enough.
     fn least_sample(&self) -> Duration;
 
+    /// The conditions before the first session of a case, from which on it counts what is seen of the machine.
+    fn begin(&self) -> Conditions {
+        self.conditions()
+    }
+
     /// The conditions now.
     fn conditions(&self) -> Conditions;
 

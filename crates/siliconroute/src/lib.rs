@@ -5,8 +5,8 @@
 //!
 //! Reading order: [`router`] (what is opened), [`settings`], [`home`], `opening`, [`space`], [`wording`], [`machine`],
 //! [`discovery`] (targets), [`engine_packages`], `verified` (what may be loaded), [`models`] with [`catalogue`],
-//! [`inputs`] and [`array_file`], [`plan`], [`campaign`] and [`measure`] (trials) with `surroundings`, [`identify`]
-//! (which chip answers), [`learn`] (knowledge), [`run`], [`evaluation`] and [`up`].
+//! [`inputs`] and [`array_file`], [`plan`], [`campaign`] and [`measure`] (trials) with `surroundings` and
+//! [`lookout`], [`identify`] (which chip answers), [`learn`] (knowledge), [`run`], [`evaluation`] and [`up`].
 
 pub mod array_file;
 pub mod campaign;
@@ -22,6 +22,7 @@ pub mod home;
 pub mod identify;
 pub mod inputs;
 pub mod learn;
+pub mod lookout;
 mod lost_packages;
 pub mod machine;
 pub mod measure;

@@ -3,11 +3,12 @@
 //! Invariant: whenever the program ends, what was measured up to then is in the store.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use siliconroute_core::statistics::Replication;
 use siliconroute_core::trial::{Purpose, Trial};
-use siliconroute_core::{Case, CaseId, Reading, TargetKey, Workload};
+use siliconroute_core::{Case, CaseId, Chip, ChipKind, Reading, TargetKey, Workload};
 pub use siliconroute_store::CampaignId;
 use siliconroute_store::{CampaignState, NewCampaign, StoredCampaign, TargetId, TrialFilter};
 
@@ -18,6 +19,7 @@ use crate::error::Error;
 use crate::event::{Event, Listener, Stage};
 use crate::home::MeasuringLock;
 use crate::inputs;
+use crate::lookout::{self, Lookout, machine_eyes};
 use crate::models::KnownModel;
 use crate::router::{Router, Targets};
 use crate::surroundings::{Machinery, SamplingRecord};
@@ -139,16 +141,20 @@ impl Router {
             started_unix_ms: (self.clock)(),
             plan: &plan_document(jobs, order.sampling),
         })?;
+        let eyes = machine_eyes(self.chips_to_look_at(jobs, targets), Arc::clone(&self.sensors));
+        let lookout = Lookout::start(eyes, lookout::PERIOD);
         let mut running = Running {
             router: self,
             targets,
             order,
             id: campaign,
             workers: Workers::new(self.launcher.as_ref()),
-            machinery: Machinery::new(self, Instant::now()),
+            machinery: Machinery::new(self, Instant::now(), lookout),
             rows: BTreeMap::new(),
         };
         let outcome = running.measure_jobs(jobs, listener);
+        running.machinery.stop_looking();
+        running.tell_notices(listener);
         let complete = outcome.as_ref().is_ok_and(|measured| !measured.interrupted);
         self.store.finish_campaign(campaign, complete, (self.clock)())?;
         outcome
@@ -182,6 +188,25 @@ impl Router {
             trials.extend(self.store.trial(stored.id)?.filter(|trial| !was_cut_short(trial)));
         }
         Ok(trials)
+    }
+
+    /// The chips beside the CPU whose sensors are read while `jobs` are measured.
+    fn chips_to_look_at(&self, jobs: &[Job], targets: &Targets) -> Reading<Vec<Chip>> {
+        if jobs.iter().any(|job| job.workload != Workload::Sustained) {
+            return Reading::unavailable(
+                "not read where chips rest or start cold: a sensor that is read may keep a chip or its driver awake",
+            );
+        }
+        let mut chips: Vec<Chip> = Vec::new();
+        for key in jobs.iter().flat_map(|job| &job.targets) {
+            let Ok(found) = targets.resolve(key.as_str()) else { continue };
+            let chip = self.chip_of(&found);
+            if chip.kind != ChipKind::Cpu && !chip.software && !chips.iter().any(|it| it.key == chip.key) {
+                chips.push(chip);
+            }
+        }
+        let none = "the campaign measures on no chip beside the CPU";
+        Reading::from_option((!chips.is_empty()).then_some(chips), none)
     }
 
     /// How many sessions of a job's model may be alive at once without filling the memory.
@@ -300,9 +325,7 @@ impl Running<'_> {
             }
             listener.event(Event::Step(format!("{} {}", job.case.label(), job.workload)));
             let trials = self.measure_job(job, index, share)?;
-            for notice in self.machinery.take_notices() {
-                listener.event(Event::Notice(notice));
-            }
+            self.tell_notices(listener);
             measured.interrupted |= router.is_cancelled();
             // Half a session of a model to learn from would count as a whole one.
             if !measured.interrupted || order.purpose == Purpose::Bench {
@@ -325,6 +348,12 @@ impl Running<'_> {
             let (label, rests, left) = (job.case.label(), rests.as_secs_f64(), left.as_secs_f64());
             format!("{label} idle_loaded is left out: it rests for {rests:.0} s, and {left:.0} s of the budget are left")
         })
+    }
+
+    fn tell_notices(&self, listener: &mut dyn Listener) {
+        for notice in self.machinery.take_notices() {
+            listener.event(Event::Notice(notice));
+        }
     }
 
     /// The trials of one job, each with its target.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use siliconroute_core::target::SessionSettings;
-use siliconroute_core::{ChipKind, Reading, TargetKey};
+use siliconroute_core::{Chip, ChipKind, Reading, TargetKey};
 use siliconroute_engine::packages::{Fetcher, Installed, PipFetcher};
 use siliconroute_engine::regular_file::read_regular;
 use siliconroute_engine::worker::process::{Launcher, ProcessLauncher};
@@ -417,16 +417,15 @@ impl Router {
     /// Records a target with its chip, which may be one that only the engine knows of.
     pub(crate) fn record_target(&self, found: &Found) -> Result<TargetId, Error> {
         let now = (self.clock)();
-        let known = self
-            .machine
-            .chips
-            .iter()
-            .filter_map(|finding| finding.chip.available())
-            .find(|chip| chip.key == found.target.chip)
-            .cloned();
-        let chip = known.unwrap_or_else(|| found.chip_as_reported());
-        self.store.record_chips(&[chip], now)?;
+        self.store.record_chips(&[self.chip_of(found)], now)?;
         Ok(self.store.record_target(&found.target, now)?)
+    }
+
+    /// The chip of a target, which may be one that only the engine knows of.
+    pub(crate) fn chip_of(&self, found: &Found) -> Chip {
+        let chips = self.machine.chips.iter().filter_map(|finding| finding.chip.available());
+        let known = chips.into_iter().find(|chip| chip.key == found.target.chip).cloned();
+        known.unwrap_or_else(|| found.chip_as_reported())
     }
 
     /// Records host and chips, and gives the host's row.

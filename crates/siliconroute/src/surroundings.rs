@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use siliconroute_core::{Reading, TargetKey};
 use siliconroute_hardware::{
     Conditions, FileCache, Interference, TimerFacts, evict_from_file_cache, timer_facts,
 };
 
 use crate::campaign::{Circumstances, Sampling, Surroundings};
+use crate::lookout::{Lookout, Seen};
 use crate::router::Router;
 use crate::settings::Origin;
 
@@ -29,6 +30,7 @@ pub(crate) struct Machinery<'r> {
     begin: Instant,
     notices: RefCell<Vec<String>>,
     timer: TimerFacts,
+    lookout: Lookout,
 }
 
 /// A trial's conditions as they are stored.
@@ -38,7 +40,7 @@ struct StoredConditions<'a> {
     before: &'a Conditions,
     after: &'a Conditions,
     /// What else happened while the case was measured.
-    meanwhile: Interference,
+    meanwhile: Meanwhile,
     /// The clock that the samples were taken with.
     timer: TimerFacts,
     /// The targets that took turns.
@@ -48,6 +50,20 @@ struct StoredConditions<'a> {
     /// Settings that are not the default, by key.
     settings: BTreeMap<&'static str, &'a str>,
     sampling: SamplingRecord,
+}
+
+/// What else happened, and what was seen of the machine in between.
+#[derive(Debug, Serialize, Deserialize)]
+struct Meanwhile {
+    #[serde(flatten)]
+    interference: Interference,
+    /// Since version 3 of the document.
+    #[serde(default = "not_recorded")]
+    seen: Reading<Seen>,
+}
+
+fn not_recorded() -> Reading<Seen> {
+    Reading::unavailable("not recorded")
 }
 
 #[derive(Debug, Serialize)]
@@ -104,8 +120,15 @@ fn changed_settings(router: &Router) -> BTreeMap<&'static str, &str> {
 }
 
 impl<'r> Machinery<'r> {
-    pub(crate) fn new(router: &'r Router, begin: Instant) -> Self {
-        Self { router, begin, notices: RefCell::default(), timer: timer_facts() }
+    pub(crate) fn new(router: &'r Router, begin: Instant, lookout: Lookout) -> Self {
+        Self { router, begin, notices: RefCell::default(), timer: timer_facts(), lookout }
+    }
+
+    /// Ends the looking; a sensor that hangs is told in a notice.
+    pub(crate) fn stop_looking(&mut self) {
+        if let Err(reason) = self.lookout.stop() {
+            self.note(reason);
+        }
     }
 
     pub(crate) fn note(&self, text: String) {
@@ -134,6 +157,12 @@ impl Surroundings for Machinery<'_> {
         self.timer.least_sample()
     }
 
+    fn begin(&self) -> Conditions {
+        let conditions = self.conditions();
+        self.lookout.begin();
+        conditions
+    }
+
     fn conditions(&self) -> Conditions {
         siliconroute_hardware::detect_conditions()
     }
@@ -143,9 +172,12 @@ impl Surroundings for Machinery<'_> {
             circumstances;
         let own_cpu_ns =
             Reading::from_option(*workers_cpu_ns, "a worker ended before it told its processor time");
-        let meanwhile = Interference::between(before, after, &own_cpu_ns);
+        let meanwhile = Meanwhile {
+            interference: Interference::between(before, after, &own_cpu_ns),
+            seen: Reading::Available(self.lookout.seen(before, after)),
+        };
         let stored = StoredConditions {
-            schema: "siliconroute.conditions/2",
+            schema: "siliconroute.conditions/3",
             before,
             after,
             meanwhile,
@@ -183,5 +215,28 @@ impl Surroundings for Machinery<'_> {
 
     fn notice(&self, text: String) {
         self.note(text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_of_the_second_version_still_reads() {
+        // As version 2 wrote it: the looks of the thread in between were not there.
+        let text = r#"{
+            "elapsed_ns": {"available": 2000000000}, "steal_share": {"available": 0.0},
+            "other_busy_cores": {"available": 0.1}, "taken_share": {"available": 0.06},
+            "disturbed": {"available": true}, "throttle_events": {"unavailable": "no counter"},
+            "throttled_ms": {"unavailable": "no counter"}, "clock_change_mhz": {"available": -100.0},
+            "temperature_change_celsius": {"available": 3.0}, "power_source_changed": {"available": false},
+            "battery_change_percent": {"unavailable": "no battery"}
+        }"#;
+        let meanwhile: Meanwhile = serde_json::from_str(text).unwrap();
+        assert_eq!(meanwhile.interference.disturbed, Reading::Available(true));
+        assert_eq!(meanwhile.seen, not_recorded());
+        let again: Meanwhile = serde_json::from_value(serde_json::to_value(&meanwhile).unwrap()).unwrap();
+        assert_eq!((again.interference, again.seen), (meanwhile.interference, meanwhile.seen));
     }
 }

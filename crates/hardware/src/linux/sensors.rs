@@ -2,7 +2,7 @@
 //!
 //! Invariant: a value outside what its sensor can mean is a reason, not a reading.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use siliconroute_core::Reading;
 
@@ -24,9 +24,8 @@ pub(crate) struct Power {
 
 /// Reads all supplies: the mains adapters, then what the batteries say.
 pub(crate) fn read_power(roots: &Roots) -> Power {
-    let folder = roots.sys.join("class/power_supply");
-    let names = match list_names(&folder) {
-        Reading::Available(names) => names,
+    let supplies = match read_supplies(roots) {
+        Reading::Available(supplies) => supplies,
         Reading::Unavailable(reason) => {
             return Power {
                 source: Reading::unavailable(reason.clone()),
@@ -34,36 +33,72 @@ pub(crate) fn read_power(roots: &Roots) -> Power {
             };
         }
     };
-    let mut online = Vec::new();
-    let mut batteries = Vec::new();
-    let mut failure = None;
-    for name in names {
-        let supply = folder.join(name);
-        let word = |name: &str| read_word(&supply.join(name));
-        // Mice, pens and headsets have batteries too; the kernel marks them so.
-        if word("scope").available().is_some_and(|scope| scope == "Device") {
-            continue;
-        }
-        match word("type") {
-            Reading::Available(kind) if kind == "Battery" => {
-                if word("present").available().is_none_or(|present| present != "0") {
-                    batteries.push(read_battery(&supply));
-                }
-            }
-            Reading::Available(kind) if kind == "Mains" || kind.starts_with("USB") => {
-                if let Reading::Available(state) = read_number::<u8>(&supply.join("online")) {
-                    online.push(state > 0);
-                }
-            }
-            Reading::Available(_) => {}
-            Reading::Unavailable(reason) => failure = Some(reason),
-        }
-    }
-    let no_battery = failure.unwrap_or_else(|| format!("no battery in {}", folder.display()));
+    let batteries: Vec<Battery> = supplies.batteries.iter().map(|folder| read_battery(folder)).collect();
     Power {
-        source: power_source(&online, &batteries, &no_battery),
-        battery_percent: charge(&batteries, &no_battery),
+        source: power_source(&supplies.online, &batteries, &supplies.no_battery),
+        battery_percent: charge(&batteries, &supplies.no_battery),
     }
+}
+
+/// The power source alone. A battery, whose firmware may take its time, is asked only where no adapter is online,
+/// and for nothing but its status.
+pub(crate) fn read_power_source(roots: &Roots) -> Reading<PowerSource> {
+    read_supplies(roots).and_then(|supplies| {
+        let status = |folder: &PathBuf| Battery {
+            status: read_word(&folder.join("status")),
+            percent: Reading::unavailable("not asked for"),
+            content: None,
+        };
+        let batteries: Vec<Battery> = if supplies.online.contains(&true) {
+            Vec::new()
+        } else {
+            supplies.batteries.iter().map(status).collect()
+        };
+        power_source(&supplies.online, &batteries, &supplies.no_battery)
+    })
+}
+
+/// The machine's supplies, with what costs nothing to ask.
+struct Supplies {
+    /// Whether each adapter feeds the machine.
+    online: Vec<bool>,
+    /// The folders of the batteries.
+    batteries: Vec<PathBuf>,
+    /// Why there is no battery, where there is none.
+    no_battery: String,
+}
+
+fn read_supplies(roots: &Roots) -> Reading<Supplies> {
+    let folder = roots.sys.join("class/power_supply");
+    list_names(&folder).map(|names| {
+        let mut online = Vec::new();
+        let mut batteries = Vec::new();
+        let mut failure = None;
+        for name in names {
+            let supply = folder.join(name);
+            let word = |name: &str| read_word(&supply.join(name));
+            // Mice, pens and headsets have batteries too; the kernel marks them so.
+            if word("scope").available().is_some_and(|scope| scope == "Device") {
+                continue;
+            }
+            match word("type") {
+                Reading::Available(kind) if kind == "Battery" => {
+                    if word("present").available().is_none_or(|present| present != "0") {
+                        batteries.push(supply);
+                    }
+                }
+                Reading::Available(kind) if kind == "Mains" || kind.starts_with("USB") => {
+                    if let Reading::Available(state) = read_number::<u8>(&supply.join("online")) {
+                        online.push(state > 0);
+                    }
+                }
+                Reading::Available(_) => {}
+                Reading::Unavailable(reason) => failure = Some(reason),
+            }
+        }
+        let no_battery = failure.unwrap_or_else(|| format!("no battery in {}", folder.display()));
+        Supplies { online, batteries, no_battery }
+    })
 }
 
 struct Battery {
@@ -149,8 +184,10 @@ pub(crate) fn governor(roots: &Roots) -> Reading<String> {
     Reading::from_option(joined, &format!("no governor in {}", folder.display()))
 }
 
-/// The clocks of the cores, in MHz; never an empty list.
-pub(crate) fn cpu_clocks(roots: &Roots) -> Reading<Vec<f64>> {
+/// The clocks of the cores as their driver tells them, in MHz; never an empty list.
+///
+/// `/proc/cpuinfo` is not asked, for which the kernel may interrupt every core.
+pub(crate) fn driver_clocks(roots: &Roots) -> Reading<Vec<f64>> {
     let (folder, policies) = clock_policies(roots);
     let clocks: Vec<f64> = policies
         .iter()
@@ -160,11 +197,18 @@ pub(crate) fn cpu_clocks(roots: &Roots) -> Reading<Vec<f64>> {
         .map(|khz| khz / 1000.0)
         .filter(|mhz| (1.0..20_000.0).contains(mhz))
         .collect();
-    if !clocks.is_empty() {
-        return Reading::Available(clocks);
-    }
-    let no_clock =
-        format!("no clock in {} and none in {}", folder.display(), roots.proc.join("cpuinfo").display());
+    let no_clock = format!("no clock in {}", folder.display());
+    Reading::from_option((!clocks.is_empty()).then_some(clocks), &no_clock)
+}
+
+/// The clocks of the cores, in MHz; never an empty list.
+pub(crate) fn cpu_clocks(roots: &Roots) -> Reading<Vec<f64>> {
+    let no_clock = match driver_clocks(roots) {
+        Reading::Available(clocks) => return Reading::Available(clocks),
+        Reading::Unavailable(no_clock) => {
+            format!("{no_clock} and none in {}", roots.proc.join("cpuinfo").display())
+        }
+    };
     let text = read_text(&roots.proc.join("cpuinfo"));
     let clocks: Vec<f64> = text
         .available()
@@ -177,7 +221,7 @@ pub(crate) fn cpu_clocks(roots: &Roots) -> Reading<Vec<f64>> {
     Reading::from_option((!clocks.is_empty()).then_some(clocks), &no_clock)
 }
 
-pub(super) fn clock_policies(roots: &Roots) -> (std::path::PathBuf, Vec<String>) {
+pub(super) fn clock_policies(roots: &Roots) -> (PathBuf, Vec<String>) {
     let folder = roots.sys.join("devices/system/cpu/cpufreq");
     let policies = list_numbered(&folder, "policy").available().cloned().unwrap_or_default();
     let step = policies.len().div_ceil(CLOCK_SAMPLES).max(1);

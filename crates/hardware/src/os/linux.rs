@@ -16,6 +16,7 @@ pub(crate) use super::unix::{
 };
 use crate::chips::{Adapter, Gap};
 use crate::conditions::{Conditions, ConditionsProbe, CpuTimes};
+use crate::glance::Glance;
 use crate::host::{HostFacts, HostProbe};
 use crate::linux::{devices, memory};
 use crate::roots::Roots;
@@ -35,6 +36,10 @@ pub(crate) fn vulkan_drivers() -> Reading<Vec<VulkanDriver>> {
 
 pub(crate) fn conditions() -> Conditions {
     ConditionsProbe::new(Roots::system()).snapshot()
+}
+
+pub(crate) fn glance() -> Glance {
+    Glance::below(&Roots::system())
 }
 
 pub(crate) fn process_resident_bytes(pid: u32) -> Reading<u64> {

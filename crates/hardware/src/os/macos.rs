@@ -15,6 +15,7 @@ pub(crate) use super::unix::{
 use crate::chips::{Adapter, Gap};
 use crate::conditions::{Conditions, CpuTimes, Throttling};
 use crate::file_cache::FileCache;
+use crate::glance::Glance;
 use crate::host::HostFacts;
 use crate::macos_facts::{parse_power, read_topology};
 use crate::processor::{Processor, clean_spaces};
@@ -112,6 +113,21 @@ pub(crate) fn conditions() -> Conditions {
         os_version: read_name("kern.osproductversion").map(|version| format!("macOS {version}")),
         kernel_version: read_name("kern.osrelease"),
         drivers: Reading::unavailable("the drivers of Apple's chips are parts of macOS, without versions"),
+    }
+}
+
+/// The power source comes from a program, and a program that starts would disturb what is measured.
+pub(crate) fn glance() -> Glance {
+    Glance {
+        cpu_times: cpu_times(),
+        free_memory_bytes: free_memory_bytes(),
+        power_profile: Reading::unavailable("macOS tells no power profile"),
+        governor: Reading::unavailable("macOS has no clock governors"),
+        cpu_mhz: Reading::unavailable("macOS tells no clock"),
+        cpu_temperature_celsius: Reading::unavailable(ADMINISTRATORS_ONLY),
+        ..Glance::unavailable(
+            "macOS tells it through a program, which is not started while something is measured",
+        )
     }
 }
 

@@ -22,7 +22,7 @@ use windows::Win32::System::SystemInformation::{
 use windows::Win32::System::Threading::{ALL_PROCESSOR_GROUPS, GetActiveProcessorCount};
 
 pub(crate) use self::adapters::find_adapters;
-pub(crate) use self::conditions::{conditions, cpu_times};
+pub(crate) use self::conditions::{conditions, cpu_times, glance};
 pub(crate) use self::counters::DeviceCounters;
 pub(crate) use self::disk::free_space_bytes;
 pub(crate) use self::file_cache::{evict_from_file_cache, resident_share};

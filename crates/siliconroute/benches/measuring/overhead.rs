@@ -1,12 +1,13 @@
-//! What snapshots of the conditions and recording add to the time that is measured of a short model.
+//! What snapshots of the conditions, recording and the lookout add to the time that is measured of a short model.
 //!
 //! Invariant: all ways of measuring run the same session within this process, a block each in turn.
 
 use std::error::Error;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use siliconroute::Router;
+use siliconroute::identify::machine_sensors;
+use siliconroute::lookout::{Eyes, Lookout, PERIOD, machine_eyes};
 use siliconroute_core::trial::{Measurement, OutputCheck, Preparation, Purpose, Sample, Trial};
 use siliconroute_core::{Reading, Workload, statistics};
 use siliconroute_engine::rten::RtenEngine;
@@ -21,9 +22,16 @@ use crate::subject::{Subject, open};
 
 const SAMPLES: u32 = 30;
 /// A bare loop is timed as a whole; its time is one value per block, as is the median of the other blocks' samples.
-const WAYS: [&str; 3] =
-    ["snapshots and store between blocks", "also a thread that takes snapshots", "bare again"];
-const SNAPSHOT_EVERY: Duration = Duration::from_millis(100);
+const WAYS: [&str; 4] = [
+    "snapshots and store between blocks",
+    "also the lookout",
+    "also a lookout 50 times as fast",
+    "bare again",
+];
+/// A block takes some 40 ms, so that at this pace looks fall into every one, and at the usual one into few.
+const FAST: Duration = PERIOD.checked_div(50).expect("50 is not 0");
+/// Looks that are timed by themselves.
+const LOOKS: usize = 1_000;
 
 /// Where trials are recorded.
 struct Recorder<'r> {
@@ -39,6 +47,7 @@ pub(crate) fn report(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let router = open(folder.path())?;
     let blocks = arguments.runs.unwrap_or(200);
+    report_looks();
     println!("time of a call over that in a bare loop, {blocks} blocks each, {}", load());
     for name in arguments.models_or(&["mlp-256w-4l"]) {
         let subject = Subject::find(&router, &name)?;
@@ -65,7 +74,8 @@ pub(crate) fn report(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
                 let way = (block + turn) % times.len();
                 times[way] = match way {
                     1 => recorder.sample_and_record(session.as_mut(), calls)?,
-                    2 => with_snapshots(|| recorder.sample_and_record(session.as_mut(), calls))?,
+                    2 => with_lookout(PERIOD, || recorder.sample_and_record(session.as_mut(), calls))?,
+                    3 => with_lookout(FAST, || recorder.sample_and_record(session.as_mut(), calls))?,
                     _ => bare(session.as_mut(), calls)?,
                 };
             }
@@ -100,21 +110,46 @@ fn bare(session: &mut dyn Session, calls: u32) -> Result<f64, Box<dyn Error>> {
     Ok(statistics::median(&times).ok_or("no sample")?)
 }
 
-/// Does `work` while a thread takes snapshots of the conditions.
-fn with_snapshots<T>(work: impl FnOnce() -> T) -> T {
-    let over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let watcher = scope.spawn(|| {
-            while !over.load(Ordering::Relaxed) {
-                std::hint::black_box(detect_conditions());
-                std::thread::park_timeout(SNAPSHOT_EVERY);
-            }
+/// What one look costs by itself, and what that is of one core at the usual pace.
+fn report_looks() {
+    let mut eyes = eyes();
+    let time = |work: &mut dyn FnMut()| {
+        let start = Instant::now();
+        work();
+        start.elapsed().as_secs_f64() * 1e6
+    };
+    let looks: Vec<f64> = (0..LOOKS).map(|_| time(&mut || drop(std::hint::black_box(eyes())))).collect();
+    let whole: Vec<f64> =
+        (0..LOOKS).map(|_| time(&mut || drop(std::hint::black_box(detect_conditions())))).collect();
+    for (what, times, every) in [("look", &looks, Some(PERIOD)), ("snapshot of all conditions", &whole, None)]
+    {
+        let median = statistics::median(times).unwrap_or(f64::NAN);
+        let p99 = statistics::quantile(&sorted(times), 0.99).unwrap_or(f64::NAN);
+        let share = every.map_or_else(String::new, |every| {
+            let share = median / (every.as_secs_f64() * 1e4);
+            format!(": {share:.4} % of one core at one in {} s", every.as_secs_f64())
         });
-        let result = work();
-        over.store(true, Ordering::Relaxed);
-        watcher.thread().unpark();
-        result
-    })
+        println!("a {what} takes {median:.0} µs (p99 {p99:.0} µs, n = {}){share}", times.len());
+    }
+}
+
+fn sorted(values: &[f64]) -> Vec<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted
+}
+
+/// The eyes of a campaign on the CPU.
+fn eyes() -> Eyes {
+    machine_eyes(Reading::unavailable("the model runs on the CPU"), machine_sensors())
+}
+
+/// Does `work` beside a lookout.
+fn with_lookout<T>(period: Duration, work: impl FnOnce() -> T) -> T {
+    let lookout = Lookout::start(eyes(), period);
+    let result = work();
+    drop(lookout);
+    result
 }
 
 impl<'r> Recorder<'r> {

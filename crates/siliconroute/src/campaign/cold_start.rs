@@ -46,7 +46,7 @@ fn measure_starts(
     setting: &Setting<'_>,
 ) -> Vec<Trial> {
     let (sampling, surroundings) = (setting.sampling, setting.surroundings);
-    let before = surroundings.conditions();
+    let before = surroundings.begin();
     let mut subjects: Vec<Subject<'_>> = Vec::new();
     // One start that does not count: it fills the file cache, and the compile cache where there is one.
     for index in order.shuffled(targets.len()) {

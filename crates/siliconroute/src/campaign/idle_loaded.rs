@@ -47,7 +47,7 @@ fn measure_rest(
     setting: &Setting<'_>,
 ) -> Vec<Trial> {
     let surroundings = setting.surroundings;
-    let before = surroundings.conditions();
+    let before = surroundings.begin();
     let mut inferences = 0;
     let mut subjects: Vec<(Subject<'_>, LastWork)> = Vec::new();
     for index in order.shuffled(targets.len()) {

@@ -22,7 +22,7 @@ pub(super) fn measure(
     setting: &Setting<'_>,
 ) -> Vec<Trial> {
     let (sampling, surroundings) = (setting.sampling, setting.surroundings);
-    let before = surroundings.conditions();
+    let before = surroundings.begin();
     let mut order = Shuffle::new(setting.order_seed);
     let begin = |&index: &usize| {
         if surroundings.is_cancelled() {

@@ -40,7 +40,7 @@ pub(super) fn measure(
             break;
         }
         surroundings.rest(setting.sampling.cool_down);
-        let (before, started_unix_ms) = (surroundings.conditions(), surroundings.unix_ms());
+        let (before, started_unix_ms) = (surroundings.begin(), surroundings.unix_ms());
         let state = run_at_once(workers.launcher(), found, test, setting);
         let subject = Subject::of_processes(found, started_unix_ms, state);
         let what = (Workload::Sustained, Preparation::Running);

@@ -135,7 +135,11 @@ fn conditions_are_recorded_with_every_trial() {
     for trial in stored {
         let trial = router.store().trial(trial.id).unwrap().unwrap();
         let conditions: serde_json::Value = serde_json::from_str(&trial.conditions).unwrap();
-        assert!(conditions.is_object());
+        assert_eq!(conditions["schema"], "siliconroute.conditions/3");
+        let seen = &conditions["meanwhile"]["seen"]["available"];
+        assert_eq!((&seen["period_s"], &seen["snapshots"]), (&serde_json::json!(1.0), &serde_json::json!(0)));
+        let reason = seen["cpu_mhz"]["unavailable"].as_str().unwrap();
+        assert!(reason.contains("shorter than one period"), "simulated time passes at once: {reason}");
         let measured = trial.outcome.unwrap();
         assert!(matches!(measured.peak_resident_bytes, Reading::Unavailable(_)));
         assert!(measured.samples.len() >= 30);

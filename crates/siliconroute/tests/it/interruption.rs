@@ -1,9 +1,16 @@
 //! A start that is stopped goes on where it was.
 
-use siliconroute::Error;
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
+
+use siliconroute::event::Silent;
+use siliconroute::identify::{ChipSample, OpenSensors, ProcessChipUse, Sensors};
+use siliconroute::measure::{Job, Order};
+use siliconroute::{Error, Router};
+use siliconroute_core::trial::Purpose;
 use siliconroute_store::CampaignState;
 
-use crate::simulated::{DECIDED, LEARNED, SUSTAINED, Simulated, question};
+use crate::simulated::{DECIDED, GPU, LEARNED, Notices, SUSTAINED, Simulated, key, question};
 
 #[test]
 fn an_interrupted_start_goes_on_with_what_is_missing() {
@@ -52,10 +59,55 @@ fn what_was_interrupted_leaves_no_trial_of_the_case() {
     let simulated = Simulated::usual();
     simulated.up_until("conv-8c-4l", 1);
     let router = simulated.router();
-    let targets = router.targets(&mut siliconroute::event::Silent).unwrap();
+    let targets = router.targets(&mut Silent).unwrap();
     let learned = router.learn(&targets).unwrap();
     let question = question(&router, "conv-8c-4l", 1);
     for found in targets.discovery.available() {
         assert!(learned.trials_of(question.case.id, &found.target.key, SUSTAINED).next().is_none());
     }
+}
+
+/// Sensors that never answer the thread that looks while a campaign runs, until their other end is dropped.
+struct Hanging(mpsc::Receiver<()>);
+
+impl Sensors for Hanging {
+    fn sample(&mut self) -> Vec<ChipSample> {
+        if std::thread::current().name() == Some("lookout") {
+            let _never_or_dropped = self.0.recv();
+        }
+        Vec::new()
+    }
+
+    fn process(&mut self, _pid: u32) -> Vec<ProcessChipUse> {
+        Vec::new()
+    }
+}
+
+#[test]
+fn a_sensor_that_hangs_does_not_keep_a_campaign_from_ending() {
+    let simulated = Simulated::usual();
+    let mut options = simulated.home.options(&simulated.launcher);
+    let held: Arc<Mutex<Vec<mpsc::Sender<()>>>> = Arc::default();
+    let kept = Arc::clone(&held);
+    let open: OpenSensors = Arc::new(move |_| {
+        let (sender, receiver) = mpsc::channel();
+        kept.lock().unwrap().push(sender);
+        Box::new(Hanging(receiver))
+    });
+    options.sensors = open;
+    let router = Router::open(options).unwrap();
+    let targets = router.targets(&mut Silent).unwrap();
+    let question = question(&router, "mlp-128w-4l", 1);
+    let job =
+        Job { model: question.model, case: question.case, workload: SUSTAINED, targets: vec![key(GPU)] };
+    let (sampling, mut notices) = (router.sampling(), Notices::default());
+    let order = Order::new(Purpose::Learn, &sampling);
+    let measured = router.measure(&[job], &targets, &order, &mut notices).unwrap();
+    assert_eq!(measured.trials.len(), 1);
+    let conditions: serde_json::Value = serde_json::from_str(&measured.trials[0].conditions).unwrap();
+    let seen = &conditions["meanwhile"]["seen"]["available"];
+    let reason = seen["chips"]["unavailable"].as_str().unwrap();
+    assert!(reason.contains("a sensor has not answered for"), "{reason}");
+    assert!(notices.0.iter().any(|notice| notice.contains("a sensor has not answered")), "{:?}", notices.0);
+    assert_eq!(router.store().campaigns().unwrap()[0].state, CampaignState::Finished);
 }

@@ -167,6 +167,16 @@ impl Configuration<'_> {
         if disturbed > 0 {
             notes.push("disturbed by other work".to_owned());
         }
+        let changes = [
+            ("power_source_changed", "the power source changed"),
+            ("power_profile_changed", "the power profile changed"),
+            ("governor_changed", "the clock governor changed"),
+        ];
+        for (name, told) in changes {
+            if self.trials.iter().any(|trial| saw(trial, name)) {
+                notes.push(told.to_owned());
+            }
+        }
         match (self.suspicion(), &self.against_first) {
             (Some(suspect), _) => {
                 notes.push(format!("suspect, so nothing is learned and there is no verdict: {suspect}"));
@@ -220,6 +230,16 @@ impl Configuration<'_> {
 
 /// Whether other programs or other machines took a noticeable part of the processor meanwhile.
 fn was_disturbed(trial: &Trial) -> bool {
-    let conditions: Option<serde_json::Value> = serde_json::from_str(&trial.conditions).ok();
-    conditions.is_some_and(|conditions| conditions["meanwhile"]["disturbed"]["available"] == true)
+    meanwhile(trial).is_some_and(|meanwhile| meanwhile["disturbed"]["available"] == true)
+}
+
+/// Whether `change` was seen while the trial's case was measured.
+fn saw(trial: &Trial, change: &str) -> bool {
+    meanwhile(trial).is_some_and(|meanwhile| meanwhile["seen"]["available"][change]["available"] == true)
+}
+
+/// What a trial's conditions say of the time in which it was measured.
+fn meanwhile(trial: &Trial) -> Option<serde_json::Value> {
+    let mut conditions: serde_json::Value = serde_json::from_str(&trial.conditions).ok()?;
+    Some(conditions["meanwhile"].take())
 }

@@ -13,7 +13,8 @@ use windows::Win32::System::WindowsProgramming::QueryUnbiasedInterruptTime;
 use windows::core::GUID;
 
 use super::processes::{NS_PER_TICK, ticks};
-use crate::conditions::{ClockSpread, Conditions, CpuTimes, Throttling};
+use crate::conditions::{ClockSpread, Conditions, CpuTimes, PowerSource, Throttling};
+use crate::glance::Glance;
 use crate::windows_facts::{power_status, scheme_name};
 
 const ADMINISTRATORS_ONLY: &str = "Windows tells temperatures to administrators only";
@@ -28,28 +29,53 @@ pub(super) struct Clock {
     limit_mhz: u32,
 }
 
-pub(crate) fn conditions() -> Conditions {
+const NO_GOVERNOR: &str = "Windows has power schemes in place of governors";
+const NO_CLOCK: &str = "Windows tells no clock";
+
+pub(crate) fn glance() -> Glance {
+    Glance {
+        power_source: power().0,
+        power_profile: power_scheme(),
+        governor: Reading::unavailable(NO_GOVERNOR),
+        cpu_mhz: Reading::from_option(mean(&current_mhz(&clocks())), NO_CLOCK),
+        cpu_temperature_celsius: Reading::unavailable(ADMINISTRATORS_ONLY),
+        cpu_times: cpu_times(),
+        free_memory_bytes: super::memory_status().map(|status| status.ullAvailPhys),
+    }
+}
+
+/// The power source and the charge of the batteries.
+fn power() -> (Reading<PowerSource>, Reading<f64>) {
     let mut status = SYSTEM_POWER_STATUS::default();
     // SAFETY: the call fills the structure.
-    let (power_source, battery_percent) = match unsafe { GetSystemPowerStatus(&raw mut status) } {
+    match unsafe { GetSystemPowerStatus(&raw mut status) } {
         Ok(()) => power_status(status.ACLineStatus, status.BatteryFlag, status.BatteryLifePercent),
         Err(error) => {
             let reason = format!("GetSystemPowerStatus failed: {error}");
             (Reading::unavailable(reason.clone()), Reading::Unavailable(reason))
         }
-    };
+    }
+}
+
+fn current_mhz(clocks: &[Clock]) -> Vec<f64> {
+    clocks.iter().map(|clock| f64::from(clock.current_mhz)).filter(|mhz| *mhz > 0.0).collect()
+}
+
+fn mean(clocks: &[f64]) -> Option<f64> {
+    (!clocks.is_empty()).then(|| clocks.iter().sum::<f64>() / clocks.len() as f64)
+}
+
+pub(crate) fn conditions() -> Conditions {
+    let (power_source, battery_percent) = power();
     let all_clocks = clocks();
-    let clocks: Vec<f64> =
-        all_clocks.iter().map(|clock| f64::from(clock.current_mhz)).filter(|mhz| *mhz > 0.0).collect();
-    let spread = ClockSpread::of(clocks.clone());
-    let mean = (!clocks.is_empty()).then(|| clocks.iter().sum::<f64>() / clocks.len() as f64);
+    let clocks = current_mhz(&all_clocks);
     Conditions {
         power_source,
         battery_percent,
         power_profile: power_scheme(),
-        governor: Reading::unavailable("Windows has power schemes in place of governors"),
-        cpu_mhz: Reading::from_option(mean, "Windows tells no clock"),
-        cpu_clocks: Reading::from_option(spread, "Windows tells no clock"),
+        governor: Reading::unavailable(NO_GOVERNOR),
+        cpu_mhz: Reading::from_option(mean(&clocks), NO_CLOCK),
+        cpu_clocks: Reading::from_option(ClockSpread::of(clocks), NO_CLOCK),
         cpu_temperature_celsius: Reading::unavailable(ADMINISTRATORS_ONLY),
         temperatures_celsius: Reading::unavailable(ADMINISTRATORS_ONLY),
         throttling: throttling(&all_clocks),
@@ -71,7 +97,7 @@ fn throttling(clocks: &[Clock]) -> Throttling {
         .map(|clock| f64::from(clock.limit_mhz) / f64::from(clock.max_mhz) * 100.0)
         .min_by(f64::total_cmp);
     Throttling {
-        clock_limit_percent: Reading::from_option(percent, "Windows tells no clock"),
+        clock_limit_percent: Reading::from_option(percent, NO_CLOCK),
         ..Throttling::unavailable("Windows counts no throttling")
     }
 }

@@ -1,0 +1,88 @@
+//! What the machine is like at one moment, as far as that is cheap to ask, for looking again and again while
+//! something is measured.
+//!
+//! Invariant: no process is started, nothing is woken, and no more is read than what can change within seconds.
+
+use serde::{Deserialize, Serialize};
+use siliconroute_core::Reading;
+
+use crate::conditions::{Conditions, CpuTimes, PowerSource};
+use crate::linux;
+use crate::roots::Roots;
+
+/// The part of the [`Conditions`] that may change while something is measured and costs next to nothing to read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Glance {
+    /// Mains or battery.
+    pub power_source: Reading<PowerSource>,
+    /// The power profile or scheme that the user chose.
+    pub power_profile: Reading<String>,
+    /// The clock governor.
+    pub governor: Reading<String>,
+    /// Mean clock of the cores, in MHz.
+    pub cpu_mhz: Reading<f64>,
+    /// Temperature of the processor, in degrees Celsius.
+    pub cpu_temperature_celsius: Reading<f64>,
+    /// CPU time since the system started.
+    pub cpu_times: CpuTimes,
+    /// Memory that a new allocation may count on.
+    pub free_memory_bytes: Reading<u64>,
+}
+
+impl Glance {
+    /// A glance that tells nothing, for `reason`.
+    pub fn unavailable(reason: &str) -> Self {
+        Self {
+            power_source: Reading::unavailable(reason),
+            power_profile: Reading::unavailable(reason),
+            governor: Reading::unavailable(reason),
+            cpu_mhz: Reading::unavailable(reason),
+            cpu_temperature_celsius: Reading::unavailable(reason),
+            cpu_times: CpuTimes {
+                user_ns: Reading::unavailable(reason),
+                system_ns: Reading::unavailable(reason),
+                idle_ns: Reading::unavailable(reason),
+                steal_ns: Reading::unavailable(reason),
+            },
+            free_memory_bytes: Reading::unavailable(reason),
+        }
+    }
+
+    /// Reads a Linux machine, running or captured, below `roots`.
+    ///
+    /// The clocks are those of the clock driver: a machine without one has a clock that does not change.
+    pub fn below(roots: &Roots) -> Self {
+        let clocks = linux::sensors::driver_clocks(roots);
+        Self {
+            power_source: linux::sensors::read_power_source(roots),
+            power_profile: linux::sensors::power_profile(roots),
+            governor: linux::sensors::governor(roots),
+            cpu_mhz: clocks.map(|clocks| clocks.iter().sum::<f64>() / clocks.len() as f64),
+            cpu_temperature_celsius: linux::temperatures::cpu_temperature_celsius(roots),
+            cpu_times: linux::sensors::cpu_times(roots),
+            free_memory_bytes: linux::limits::free_memory_bytes(roots),
+        }
+    }
+}
+
+impl From<&Conditions> for Glance {
+    fn from(conditions: &Conditions) -> Self {
+        Self {
+            power_source: conditions.power_source.clone(),
+            power_profile: conditions.power_profile.clone(),
+            governor: conditions.governor.clone(),
+            cpu_mhz: conditions.cpu_mhz.clone(),
+            cpu_temperature_celsius: conditions.cpu_temperature_celsius.clone(),
+            cpu_times: conditions.cpu_times.clone(),
+            free_memory_bytes: conditions.free_memory_bytes.clone(),
+        }
+    }
+}
+
+/// Glances at the running machine.
+pub fn detect_glance() -> Glance {
+    crate::os::glance()
+}
+
+#[cfg(test)]
+mod tests;
