@@ -3,6 +3,8 @@
 //! Invariant: a snapshot is built once from stored trials and fits and never changes afterwards;
 //! a reader needs no lock.
 
+mod memory;
+
 use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
@@ -14,6 +16,8 @@ use crate::statistics::{self, Interval, Summary};
 use crate::target::{Target, TargetKey};
 use crate::trial::{Failure, FailureKind, OutputCheck};
 use crate::workload::Workload;
+
+pub use self::memory::{MemoryFacts, MemoryTaken, MemoryUse, Most};
 
 /// Position of a target in a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -75,6 +79,7 @@ pub struct TrialFacts {
 pub struct KnowledgeBuilder {
     targets: Vec<TargetEntry>,
     trials: Vec<TrialFacts>,
+    memory: memory::Memory,
 }
 
 /// What is known of one target.
@@ -119,6 +124,7 @@ pub struct Knowledge {
     /// The worst of each model's tried cases, for its other ones.
     model_verdicts: HashMap<ModelId, Box<[Verdict]>>,
     unproven: Vec<[Option<Exclusion>; 3]>,
+    memory: memory::Memory,
 }
 
 impl KnowledgeBuilder {
@@ -136,6 +142,11 @@ impl KnowledgeBuilder {
     /// Adds a finished trial; trials of targets that are not available are passed over.
     pub fn trial(&mut self, trial: TrialFacts) {
         self.trials.push(trial);
+    }
+
+    /// Adds what a trial says of memory; also trials that tell nothing of time may.
+    pub fn memory(&mut self, facts: MemoryFacts) {
+        self.memory.note(facts);
     }
 
     /// Makes the snapshot.
@@ -188,6 +199,7 @@ impl KnowledgeBuilder {
             case_verdicts,
             model_verdicts,
             unproven,
+            memory: self.memory,
         }
     }
 }
@@ -221,6 +233,12 @@ impl Knowledge {
     /// The measured time of `target` for `case` in `workload`.
     pub fn estimate(&self, case: CaseId, target: TargetIndex, workload: Workload) -> Option<&Estimate> {
         self.cells(case)?.get(usize::from(target.0))?.times[workload.index()].as_ref()
+    }
+
+    /// The most memory that the target called `key` was seen to take for a case; where no trial of the case tells it,
+    /// for another case of its model.
+    pub fn memory_of(&self, case: CaseId, model: ModelId, key: &TargetKey) -> MemoryUse {
+        self.memory.of(case, model, key)
     }
 
     /// What is known of the outputs of `target` for a case: what speaks against them in `class`, which is `None`

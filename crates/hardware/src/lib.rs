@@ -56,7 +56,9 @@ pub use hardware_id::{clean_cpu_name, hardware_id};
 pub use host::{HostFacts, HostProbe, detect_host};
 pub use identify::{Evidence, Observation, Verdict, identify_chip};
 pub use interference::Interference;
-pub use process::{process_cpu_time_ns, process_peak_resident_bytes, process_resident_bytes};
+pub use process::{
+    process_cpu_time_ns, process_peak_resident_bytes, process_resident_bytes, restart_peak_resident_bytes,
+};
 pub use processor::Processor;
 pub use roots::Roots;
 pub use timer::{TimerFacts, timer_facts};

@@ -16,6 +16,13 @@ pub fn process_peak_resident_bytes(pid: u32) -> Reading<u64> {
     crate::os::process_peak_resident_bytes(pid)
 }
 
+/// Begins the count of [`process_peak_resident_bytes`] anew for this process, at what it holds now.
+///
+/// Only Linux can do that.
+pub fn restart_peak_resident_bytes() -> Reading<()> {
+    crate::os::restart_peak_resident_bytes()
+}
+
 /// The CPU time of this process so far, in programs and in the kernel, over all threads.
 pub fn process_cpu_time_ns() -> Reading<u64> {
     crate::os::process_cpu_time_ns()
@@ -32,6 +39,19 @@ mod tests {
         let peak = *process_peak_resident_bytes(pid).available().unwrap();
         assert!(resident > 0 && peak > 0);
         assert!(process_cpu_time_ns().available().is_some());
+    }
+
+    #[test]
+    fn a_peak_that_begins_anew_forgets_what_was_held_before() {
+        let pid = std::process::id();
+        let peak = || *process_peak_resident_bytes(pid).available().unwrap();
+        // Far more than other tests of this process hold meanwhile.
+        drop(std::hint::black_box(vec![1_u8; 128 << 20]));
+        let before = peak();
+        match restart_peak_resident_bytes() {
+            Reading::Available(()) => assert!(peak() < before, "{} is not below {before}", peak()),
+            Reading::Unavailable(_) => assert!(peak() >= before),
+        }
     }
 
     #[test]

@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use sha2::{Digest, Sha256};
 use siliconroute_core::form::{Fit, FitRow, fit_forms};
-use siliconroute_core::knowledge::{Estimate, Knowledge, KnowledgeBuilder, TrialFacts};
+use siliconroute_core::knowledge::{
+    Estimate, Knowledge, KnowledgeBuilder, MemoryFacts, MemoryUse, TrialFacts,
+};
 use siliconroute_core::statistics::{SessionSpread, join_sessions, pool_session_spreads};
 use siliconroute_core::trial::Purpose;
 use siliconroute_core::{Case, CaseId, Reading, TargetKey, Workload, form};
@@ -46,6 +48,12 @@ impl Learned {
 }
 
 impl Learned {
+    /// The most memory that `target` was seen to take for `case`, with the case that it was seen on; for whoever must
+    /// keep to a budget of memory. Suspect trials tell nothing of it.
+    pub fn memory_of(&self, case: &Case, target: &TargetKey) -> MemoryUse {
+        self.knowledge.memory_of(case.id, case.model, target)
+    }
+
     /// How far sessions of `target` in `workload` differ from one another; `None` where no configuration has several.
     pub fn session_spread(&self, target: &TargetKey, workload: Workload) -> Option<SessionSpread> {
         let mut sessions: BTreeMap<CaseId, Vec<f64>> = BTreeMap::new();
@@ -68,19 +76,21 @@ impl Router {
         let filter =
             TrialFilter { hardware_id: Some(self.machine.hardware_id.clone()), ..TrialFilter::default() };
         let stored = self.store.trial_summaries(&filter)?;
-        let trials: Vec<TrialFacts> = stored
-            .into_iter()
-            .filter(|trial| targets.rows.get(&trial.target) == Some(&trial.target_id))
-            .filter(is_fit_to_learn_from)
-            .filter_map(StoredTrial::into_facts)
-            .collect();
+        let present = |trial: &StoredTrial| targets.rows.get(&trial.target) == Some(&trial.target_id);
+        let stored: Vec<StoredTrial> = stored.into_iter().filter(present).collect();
+        // A short benchmark or an unusual preparation says as much of memory as any other trial.
+        let honest = stored.iter().filter(|trial| trial.suspect.is_none());
+        let memory: Vec<MemoryFacts> = honest.map(StoredTrial::memory).collect();
+        let trials: Vec<TrialFacts> =
+            stored.into_iter().filter(is_fit_to_learn_from).filter_map(StoredTrial::into_facts).collect();
         let mut cases = self.store.cases()?;
         self.models().recount(&mut cases)?;
         let cases: HashMap<CaseId, Case> = cases.into_iter().map(|case| (case.id, case)).collect();
         // Without fits first: their rows are the estimates that the builder joins from the sessions.
-        let unfitted = build(targets, &trials, |_, _| None);
+        let unfitted = build(targets, &trials, &[], |_, _| None);
         let mut fits = self.fits(targets, &unfitted, &cases)?;
-        let knowledge = build(targets, &trials, |key, workload| fits.fitted.remove(&(key.clone(), workload)));
+        let fit = |key: &TargetKey, workload| fits.fitted.remove(&(key.clone(), workload));
+        let knowledge = build(targets, &trials, &memory, fit);
         Ok(Learned { knowledge, cases, unfitted: fits.reasons, trials })
     }
 
@@ -169,6 +179,7 @@ struct Fits {
 fn build(
     targets: &Targets,
     trials: &[TrialFacts],
+    memory: &[MemoryFacts],
     mut fit: impl FnMut(&TargetKey, Workload) -> Option<Fit>,
 ) -> Knowledge {
     let mut builder = KnowledgeBuilder::default();
@@ -182,6 +193,9 @@ fn build(
     }
     for trial in trials {
         builder.trial(trial.clone());
+    }
+    for facts in memory {
+        builder.memory(facts.clone());
     }
     builder.build()
 }

@@ -23,6 +23,7 @@ pub fn run_worker() -> io::Result<()> {
     let probes = Probes {
         cpu_time_ns: siliconroute_hardware::process_cpu_time_ns,
         peak_resident_bytes: || siliconroute_hardware::process_peak_resident_bytes(std::process::id()),
+        restart_peak: siliconroute_hardware::restart_peak_resident_bytes,
         resident_bytes: || siliconroute_hardware::process_resident_bytes(std::process::id()),
         device_bytes: own_device_bytes,
     };

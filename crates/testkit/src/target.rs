@@ -149,6 +149,8 @@ pub struct FakeTarget {
     pub answers: Option<ChipKey>,
     /// How long a call takes.
     pub law: TimeLaw,
+    /// The most memory that its worker tells of with a session; `None` where it tells nothing.
+    pub memory_bytes: Option<u64>,
     /// How far samples lie from the law at most, relative to it.
     pub spread: f64,
     /// What it does with any model but those of `models`.
@@ -179,6 +181,7 @@ impl FakeTarget {
             unavailable: None,
             answers: None,
             law,
+            memory_bytes: None,
             spread: 0.01,
             behaviour: Behaviour::default(),
             models: BTreeMap::new(),

@@ -160,7 +160,7 @@ impl FakeWorker {
                         before: Before::Running,
                     });
                 }
-                let peak_resident_bytes = Reading::unavailable("a simulated worker holds no memory");
+                let peak_resident_bytes = self.peak_resident_bytes();
                 Ok(Response::Sampled { samples, busy_cores: Reading::Available(1.0), peak_resident_bytes })
             }
             Request::Usage => {
@@ -168,7 +168,7 @@ impl FakeWorker {
                 Ok(Response::Usage(Usage {
                     cpu_time_ns: none(),
                     resident_bytes: none(),
-                    peak_resident_bytes: none(),
+                    peak_resident_bytes: self.peak_resident_bytes(),
                     device_bytes: none(),
                 }))
             }
@@ -177,6 +177,12 @@ impl FakeWorker {
                 Ok(Response::Done)
             }
         }
+    }
+
+    /// What the target of the session says of memory.
+    fn peak_resident_bytes(&self) -> Reading<u64> {
+        let told = self.session.as_ref().and_then(|session| self.target(&session.target).ok()?.memory_bytes);
+        Reading::from_option(told, "a simulated worker holds no memory")
     }
 
     fn open(&self, protocol: u32, deadline: Duration) -> Result<Response, NoAnswer> {

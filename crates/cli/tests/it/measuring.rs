@@ -82,7 +82,7 @@ fn results_have_the_form_that_was_asked_for() {
         columns,
         "model,bindings,target,workload,preparation,median_ms,ci_low_ms,ci_high_ms,p95_ms,min_ms,max_ms,samples,\
          sessions,session_spread_pct,spread_pct,items_per_s,ratio_to_first,ratio_low,ratio_high,outputs,\
-         accuracy_class,max_rel_err,note,failure"
+         accuracy_class,max_rel_err,note,failure,peak_resident_bytes,session_bytes,device_bytes"
     );
     assert!(lines.clone().all(|line| line.split(',').nth(19) == Some("reference")), "{csv}");
     assert_eq!(lines.clone().count(), 2);
@@ -91,7 +91,7 @@ fn results_have_the_form_that_was_asked_for() {
     assert_eq!(json["results"].as_array().unwrap().len(), 2);
     let md = form("md");
     assert_eq!(md.lines().count(), 4);
-    assert!(md.lines().all(|line| line.matches('|').count() == 13), "{md}");
+    assert!(md.lines().all(|line| line.matches('|').count() == 14), "{md}");
     assert!(form("table").contains("[batch=2]"));
 }
 

@@ -3,6 +3,7 @@
 use super::*;
 use crate::accuracy::{OutputDifference, OutputFault};
 use crate::chip::{ChipKey, ChipKind};
+use crate::reading::Reading;
 use crate::statistics::summarise;
 use crate::target::ProviderName;
 
@@ -235,4 +236,43 @@ fn outputs_that_cannot_be_right_make_a_target_suspect_everywhere() {
         stranger.exclusion(0, AccuracyClass::Relaxed),
         Some(Exclusion::UnprovenOutputs { worst_seen, .. }) if worst_seen.is_infinite()
     ));
+}
+
+#[test]
+fn the_most_memory_of_the_case_counts_and_else_that_of_the_models_other_cases() {
+    let unknown = || Reading::unavailable("not told");
+    let facts = |case: CaseId, peak: Reading<u64>, session: u64| MemoryFacts {
+        target: TargetKey("a".to_owned()),
+        case,
+        model: MODEL,
+        taken: Ok(MemoryTaken {
+            peak_resident_bytes: peak,
+            session_bytes: Reading::Available(session),
+            device_bytes: unknown(),
+        }),
+    };
+    let (large, untried) = (CaseId([3; 32]), CaseId([4; 32]));
+    let mut builder = KnowledgeBuilder::default();
+    builder.target(target("a"), [None, None, None], None);
+    builder.memory(facts(CASE, unknown(), 10));
+    builder.memory(facts(CASE, unknown(), 30));
+    builder.memory(facts(CASE, unknown(), 20));
+    builder.memory(facts(large, Reading::Available(900), 500));
+    builder.memory(MemoryFacts {
+        target: TargetKey("b".to_owned()),
+        taken: Err(Failure::new(FailureKind::MemoryExceeded, "over 8 GiB")),
+        ..facts(CASE, unknown(), 0)
+    });
+    let knowledge = builder.build();
+    let of = |case: CaseId, key: &str| knowledge.memory_of(case, MODEL, &TargetKey(key.to_owned()));
+    let most = |bytes, case, trials| Reading::Available(Most { bytes, case, trials });
+    let own = of(CASE, "a");
+    assert_eq!(own.session, most(30, CASE, 3));
+    assert_eq!(own.peak_resident, most(900, large, 1), "the case itself tells none");
+    assert_eq!(own.device, Reading::unavailable("not told"));
+    assert_eq!(of(untried, "a").session, most(500, large, 1));
+    assert_eq!(of(CASE, "b"), MemoryUse::unavailable("memory_exceeded: over 8 GiB"));
+    let never = MemoryUse::unavailable("no trial of the model on this target");
+    assert_eq!(of(CASE, "c"), never);
+    assert_eq!(knowledge.memory_of(CASE, ModelId([9; 32]), &TargetKey("a".to_owned())), never);
 }

@@ -21,8 +21,10 @@ use crate::timing;
 pub struct Probes {
     /// Processor time used so far.
     pub cpu_time_ns: fn() -> Reading<u64>,
-    /// The most memory held so far.
+    /// The most memory held so far, or since the count was last begun anew.
     pub peak_resident_bytes: fn() -> Reading<u64>,
+    /// Begins the count of the most memory anew, where the system can do that.
+    pub restart_peak: fn() -> Reading<()>,
     /// Memory held now.
     pub resident_bytes: fn() -> Reading<u64>,
     /// Memory of chips other than the processor held now.
@@ -85,6 +87,8 @@ pub struct State {
     session: Option<Box<dyn Session>>,
     engine: Option<Box<dyn Engine>>,
     probes: Probes,
+    /// The most memory that the process held before the session, where the count could not begin anew.
+    held_before: Option<u64>,
 }
 
 impl std::fmt::Debug for State {
@@ -96,12 +100,12 @@ impl std::fmt::Debug for State {
 impl State {
     /// A worker that has loaded nothing yet.
     pub fn new(probes: Probes) -> Self {
-        Self { session: None, engine: None, probes }
+        Self { session: None, engine: None, probes, held_before: None }
     }
 
     /// A worker with an engine of the caller's; tests give fakes.
     pub fn with_engine(engine: Box<dyn Engine>, probes: Probes) -> Self {
-        Self { session: None, engine: Some(engine), probes }
+        Self { session: None, engine: Some(engine), probes, held_before: None }
     }
 
     /// Answers one request.
@@ -114,6 +118,7 @@ impl State {
             Request::Open { protocol, engine } => self.open(protocol, &engine),
             Request::Create { target, model, inputs, outputs, bindings, threads, compile_cache } => {
                 self.session = None;
+                self.begin_peak();
                 let inputs: Vec<TensorSpec> = inputs.into_iter().map(TensorSpec::from).collect();
                 let outputs: Vec<TensorSpec> = outputs.into_iter().map(TensorSpec::from).collect();
                 let engine = self.engine.as_ref().ok_or("no engine is open")?;
@@ -157,7 +162,7 @@ impl State {
             Request::Usage => Ok(Response::Usage(Usage {
                 cpu_time_ns: (self.probes.cpu_time_ns)(),
                 resident_bytes: (self.probes.resident_bytes)(),
-                peak_resident_bytes: (self.probes.peak_resident_bytes)(),
+                peak_resident_bytes: self.peak_resident_bytes(),
                 device_bytes: (self.probes.device_bytes)(),
             })),
             Request::Close => {
@@ -184,6 +189,24 @@ impl State {
         self.session.as_deref_mut().ok_or_else(|| "no session is open".to_owned())
     }
 
+    /// What earlier sessions held is not this one's.
+    fn begin_peak(&mut self) {
+        self.held_before = match (self.probes.restart_peak)() {
+            Reading::Available(()) => None,
+            Reading::Unavailable(_) => (self.probes.peak_resident_bytes)().available().copied(),
+        };
+    }
+
+    /// The most memory held since the session was made.
+    fn peak_resident_bytes(&self) -> Reading<u64> {
+        (self.probes.peak_resident_bytes)().and_then(|peak| match self.held_before {
+            Some(before) if peak <= before => Reading::unavailable(format!(
+                "the process held {before} bytes before this session, and this system tells no later peak below that"
+            )),
+            _ => Reading::Available(peak),
+        })
+    }
+
     fn sample(&mut self, round: u32, calls: u32, count: u32, budget_ns: u64) -> Result<Response, String> {
         let probes = self.probes;
         let before = (probes.cpu_time_ns)();
@@ -199,7 +222,7 @@ impl State {
                 Reading::Unavailable(reason)
             }
         };
-        let peak_resident_bytes = (probes.peak_resident_bytes)();
+        let peak_resident_bytes = self.peak_resident_bytes();
         let samples = samples.map_err(|error| error.to_string())?;
         Ok(Response::Sampled { samples, busy_cores, peak_resident_bytes })
     }
@@ -207,4 +230,69 @@ impl State {
 
 fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use siliconroute_core::TargetKey;
+    use siliconroute_core::model::Bindings;
+
+    use super::*;
+
+    static PEAK: AtomicU64 = AtomicU64::new(0);
+
+    fn peak() -> Reading<u64> {
+        Reading::Available(PEAK.load(Ordering::Relaxed))
+    }
+
+    fn restart() -> Reading<()> {
+        PEAK.store(30, Ordering::Relaxed);
+        Reading::Available(())
+    }
+
+    fn cannot_restart() -> Reading<()> {
+        Reading::unavailable("the count runs for the whole life of the process")
+    }
+
+    /// What is told of the peak after a session was made in a process that held 100 before, and then held `later`.
+    fn told(restart_peak: fn() -> Reading<()>, later: u64) -> Reading<u64> {
+        let none = || Reading::unavailable("not asked for");
+        let mut state = State::new(Probes {
+            cpu_time_ns: none,
+            peak_resident_bytes: peak,
+            restart_peak,
+            resident_bytes: none,
+            device_bytes: none,
+        });
+        PEAK.store(100, Ordering::Relaxed);
+        let request = Request::Create {
+            target: TargetKey("cpu/rten".to_owned()),
+            model: "model.onnx".into(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            bindings: Bindings::default(),
+            threads: None,
+            compile_cache: None,
+        };
+        // Without an engine there is no session, but its count has begun.
+        assert!(matches!(state.answer(request), Response::Refused(_)));
+        PEAK.fetch_max(later, Ordering::Relaxed);
+        match state.answer(Request::Usage) {
+            Response::Usage(usage) => usage.peak_resident_bytes,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_peak_is_that_of_the_session() {
+        assert_eq!(told(restart, 60), Reading::Available(60));
+        assert_eq!(told(cannot_restart, 160), Reading::Available(160));
+        let hidden = told(cannot_restart, 60);
+        assert!(
+            matches!(&hidden, Reading::Unavailable(why) if why.contains("held 100 bytes before")),
+            "{hidden:?}"
+        );
+    }
 }

@@ -53,6 +53,14 @@ pub(crate) fn process_peak_resident_bytes(pid: u32) -> Reading<u64> {
     memory::peak_resident_bytes(&Roots::system(), pid)
 }
 
+/// The kernel takes a 5 as the wish to begin the count of this process's peak anew.
+pub(crate) fn restart_peak_resident_bytes() -> Reading<()> {
+    match std::fs::write("/proc/self/clear_refs", "5") {
+        Ok(()) => Reading::Available(()),
+        Err(error) => Reading::unavailable(format!("/proc/self/clear_refs cannot be written: {error}")),
+    }
+}
+
 pub(crate) fn cpu_times() -> CpuTimes {
     crate::linux::sensors::cpu_times(&Roots::system())
 }

@@ -131,6 +131,10 @@ pub(crate) fn glance() -> Glance {
     }
 }
 
+pub(crate) fn restart_peak_resident_bytes() -> Reading<()> {
+    Reading::unavailable("macOS counts the peak over the whole life of a process")
+}
+
 /// Sensors that `powermetrics` shows, which only administrators may run.
 pub(crate) fn no_chip_sensors(kind: ChipKind) -> String {
     format!("macOS tells the load and the power of a {kind} to administrators only")

@@ -51,6 +51,7 @@ impl Launcher for InProcess {
         let probes = Probes {
             cpu_time_ns: siliconroute_hardware::process_cpu_time_ns,
             peak_resident_bytes: not_told,
+            restart_peak: || Reading::unavailable("this process holds all workers"),
             resident_bytes: not_told,
             device_bytes: not_told,
         };

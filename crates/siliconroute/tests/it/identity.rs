@@ -187,6 +187,7 @@ fn comparisons_with_suspects_have_numbers_and_no_verdict() {
     let machine = TwoGpus::new(&["cpu", ONE, TWO]);
     let (honest, _) = campaign_of(&machine.router(), LARGE, 3);
     machine.swap();
+    machine.simulated.launcher.change(&on(ONE), |fake| fake.memory_bytes = Some(7));
     let router = machine.router();
     let (swapped, _) = campaign_of(&router, LARGE, 3);
     let verdict = |measured: &Measured, first: &str, second: &str| {
@@ -210,6 +211,8 @@ fn comparisons_with_suspects_have_numbers_and_no_verdict() {
     let learned = router.learn(&targets).unwrap();
     let sessions = |target: &str| learned.session_spread(&key(target), SUSTAINED).unwrap().sessions;
     assert_eq!((sessions(ORT), sessions(&on(ONE))), (6, 3), "suspects tell nothing of how sessions differ");
+    let memory = learned.memory_of(&question(&router, LARGE, 1).case, &key(&on(ONE)));
+    assert_eq!(memory.peak_resident.available(), None, "nor of memory");
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 use siliconroute_core::identity::{CaseId, ModelId};
-use siliconroute_core::knowledge::TrialFacts;
+use siliconroute_core::knowledge::{MemoryFacts, MemoryTaken, TrialFacts};
 use siliconroute_core::reading::Reading;
 use siliconroute_core::statistics::{self, Summary};
 use siliconroute_core::target::TargetKey;
@@ -93,6 +93,19 @@ pub struct StoredMeasurement {
 }
 
 impl StoredTrial {
+    /// What it says of memory.
+    pub fn memory(&self) -> MemoryFacts {
+        let taken = match &self.outcome {
+            Ok(measured) => Ok(MemoryTaken {
+                peak_resident_bytes: measured.peak_resident_bytes.clone(),
+                session_bytes: measured.session_bytes.clone(),
+                device_bytes: measured.device_bytes.clone(),
+            }),
+            Err(failure) => Err(failure.clone()),
+        };
+        MemoryFacts { target: self.target.clone(), case: self.case, model: self.model, taken }
+    }
+
     /// What knowledge is built from; `None` for a trial without samples.
     pub fn into_facts(self) -> Option<TrialFacts> {
         let outcome = match self.outcome {

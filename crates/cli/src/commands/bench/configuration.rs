@@ -10,7 +10,7 @@ use siliconroute_core::statistics::{
     Comparison, SessionEstimate, Summary, Verdict, join_sessions, summarise,
 };
 use siliconroute_core::target::SessionSettings;
-use siliconroute_core::trial::{Before, ColdStart, Preparation, Trial};
+use siliconroute_core::trial::{Before, ColdStart, Measurement, Preparation, Trial};
 use siliconroute_core::{Reading, TargetKey, statistics};
 
 use crate::output::milliseconds;
@@ -217,10 +217,26 @@ impl Configuration<'_> {
 
     /// The most memory that any session's process held.
     pub(super) fn peak_resident_bytes(&self) -> Reading<u64> {
+        self.most_bytes(|measured| &measured.peak_resident_bytes)
+    }
+
+    /// The most memory that any session added to its process.
+    pub(super) fn session_bytes(&self) -> Reading<u64> {
+        self.most_bytes(|measured| &measured.session_bytes)
+    }
+
+    /// The most memory of the chip that any session's process held.
+    pub(super) fn device_bytes(&self) -> Reading<u64> {
+        self.most_bytes(|measured| &measured.device_bytes)
+    }
+
+    /// The largest of what the sessions tell; the latest reason where none tells anything.
+    fn most_bytes(&self, of: fn(&Measurement) -> &Reading<u64>) -> Reading<u64> {
         let mut most = Reading::unavailable("no session was measured");
         for measured in self.trials.iter().filter_map(|trial| trial.outcome.as_ref().ok()) {
-            match (&most, &measured.peak_resident_bytes) {
+            match (&most, of(measured)) {
                 (Reading::Available(known), Reading::Available(bytes)) if known >= bytes => {}
+                (Reading::Available(_), Reading::Unavailable(_)) => {}
                 (_, reading) => most = reading.clone(),
             }
         }

@@ -67,7 +67,8 @@ fn configuration_document(one: &Configuration<'_>) -> Value {
         "samples_per_sec": one.items_per_second(),
         "against_first": one.against_first, "suspect": one.suspicion(),
         "cold_start": if parts.is_empty() { Value::Null } else { Value::Object(parts) },
-        "peak_resident_bytes": one.peak_resident_bytes(),
+        "peak_resident_bytes": one.peak_resident_bytes(), "session_bytes": one.session_bytes(),
+        "device_bytes": one.device_bytes(),
         "notes": one.notes(), "failure": one.failure(),
     })
 }

@@ -2,7 +2,8 @@
 //!
 //! Invariant: one row for each configuration; what is not known shows as a dash, in CSV as an empty field.
 
-use siliconroute::wording::counted;
+use siliconroute::wording::{binary_size, counted};
+use siliconroute_core::Reading;
 use siliconroute_core::decide::format_interval_ns;
 use siliconroute_core::statistics::{Comparison, Verdict};
 use siliconroute_core::trial::{OutputCheck, Preparation, Trial};
@@ -21,6 +22,7 @@ const COLUMNS: &[&str] = &[
     "#spread",
     "#samples",
     "#sessions",
+    "#memory",
     "outputs",
     "note",
 ];
@@ -44,7 +46,7 @@ pub(super) fn print_markdown(output: &Output, all: &[Configuration<'_>]) {
     }
 }
 
-fn cells(one: &Configuration<'_>) -> [String; 12] {
+fn cells(one: &Configuration<'_>) -> [String; 13] {
     let dash = || "–".to_owned();
     let ms = |ns: f64| milliseconds(ns / 1e6);
     let notes = one.failure().unwrap_or_else(|| one.notes().join("; "));
@@ -63,9 +65,22 @@ fn cells(one: &Configuration<'_>) -> [String; 12] {
         one.robust_spread().map_or_else(dash, |spread| format!("{:.0} %", spread * 100.0)),
         one.samples().to_string(),
         sessions,
+        memory(one),
         one.trials.last().map_or_else(dash, |trial| outputs(trial)),
         notes,
     ]
+}
+
+/// The most memory that its process held, and of the chip's own where it held any.
+fn memory(one: &Configuration<'_>) -> String {
+    let dash = || "–".to_owned();
+    let resident = one.peak_resident_bytes().available().map_or_else(dash, |&bytes| binary_size(bytes));
+    match one.device_bytes() {
+        Reading::Available(bytes) if bytes > 0 => {
+            format!("{resident} + {} on the chip", binary_size(bytes))
+        }
+        Reading::Available(_) | Reading::Unavailable(_) => resident,
+    }
 }
 
 /// The time over that of the first target, with its interval.
@@ -121,7 +136,7 @@ fn outputs(trial: &Trial) -> String {
 
 const CSV_COLUMNS: &str = "model,bindings,target,workload,preparation,median_ms,ci_low_ms,ci_high_ms,p95_ms,min_ms,\
     max_ms,samples,sessions,session_spread_pct,spread_pct,items_per_s,ratio_to_first,ratio_low,ratio_high,\
-    outputs,accuracy_class,max_rel_err,note,failure";
+    outputs,accuracy_class,max_rel_err,note,failure,peak_resident_bytes,session_bytes,device_bytes";
 
 pub(super) fn print_csv(output: &Output, all: &[Configuration<'_>]) {
     output.line(CSV_COLUMNS);
@@ -129,6 +144,7 @@ pub(super) fn print_csv(output: &Output, all: &[Configuration<'_>]) {
         let quote = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
         let number = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.6}"));
         let ms = |ns: Option<f64>| number(ns.map(|ns| ns / 1e6));
+        let bytes = |reading: Reading<u64>| reading.available().map_or_else(String::new, u64::to_string);
         let extreme = |pick: fn(f64, f64) -> f64, of: fn(&siliconroute_core::statistics::Summary) -> f64| {
             one.summaries.iter().map(of).reduce(pick)
         };
@@ -166,6 +182,9 @@ pub(super) fn print_csv(output: &Output, all: &[Configuration<'_>]) {
             max_rel_err,
             quote(&one.notes().join("; ")),
             quote(&one.failure().unwrap_or_default()),
+            bytes(one.peak_resident_bytes()),
+            bytes(one.session_bytes()),
+            bytes(one.device_bytes()),
         ];
         output.line(fields.join(","));
     }

@@ -18,6 +18,10 @@ pub(crate) fn process_resident_bytes(pid: u32) -> Reading<u64> {
     memory(pid).map(|memory| memory.WorkingSetSize as u64)
 }
 
+pub(crate) fn restart_peak_resident_bytes() -> Reading<()> {
+    Reading::unavailable("Windows counts the peak over the whole life of a process")
+}
+
 pub(crate) fn process_peak_resident_bytes(pid: u32) -> Reading<u64> {
     memory(pid).map(|memory| memory.PeakWorkingSetSize as u64)
 }
