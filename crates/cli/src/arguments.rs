@@ -288,7 +288,8 @@ pub(crate) struct Bench {
     /// their numbers.
     #[arg(long, value_name = "A,B", value_delimiter = ',', conflicts_with = "device")]
     pub(crate) compare: Vec<String>,
-    /// Sessions of each configuration, which show how much it varies from one to the next; 8 to compare.
+    /// Sessions of each configuration, which show how much it varies from one to the next; a comparison takes 8,
+    /// and up to 32 where they differ.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) sessions: Option<u32>,
     /// Sessions that run at the same time, for throughput.

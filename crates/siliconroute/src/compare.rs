@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use siliconroute_core::statistics::{
-    Comparison, PairedRound, Replication, compare_paired, compare_unpaired, judge_together,
+    Comparison, PairedRound, Replication, Verdict, compare_paired, compare_unpaired, judge_together,
 };
 use siliconroute_core::trial::{Preparation, Sample, Trial};
 use siliconroute_core::{Case, CaseId, TargetKey, Workload};
@@ -108,7 +108,9 @@ pub(crate) fn sessions_missing(job: &Job, trials: &[Trial], replication: &Replic
     let preparations: BTreeSet<Preparation> = own.map(|trial| trial.preparation).collect();
     let missing = |(preparation, other): (Preparation, &TargetKey)| {
         let how = (job.workload, preparation);
-        Some(replication.more(&compare_targets(trials, job.case.id, how, other, first)?))
+        let comparison = compare_targets(trials, job.case.id, how, other, first)?;
+        // No number of sessions gives a suspect a verdict.
+        (comparison.verdict != Verdict::Withheld).then(|| replication.more(&comparison))
     };
     let pairs = preparations.into_iter().flat_map(|how| others.iter().map(move |other| (how, other)));
     pairs.filter_map(missing).max().unwrap_or(0)
