@@ -4,7 +4,7 @@
 //! that the machine does not offer is a `Reading::Unavailable` with its reason. Path roots are
 //! constructor parameters, so every Linux reader also works on a captured tree.
 //!
-//! Reading order: `roots`, `processor`, `topology`, `host`, `hardware_id`, `chips`, `vulkan`,
+//! Reading order: `roots`, `guard`, `processor`, `topology`, `host`, `hardware_id`, `chips`, `vulkan`,
 //! `conditions`, `glance`, `interference`, `process`, `disk`, `file_cache`, `timer`, `counters`, `chip_sensors`,
 //! `identify`, then the readers in `linux` and the thin system calls in `os`.
 
@@ -15,6 +15,8 @@ mod counters;
 mod disk;
 mod file_cache;
 mod glance;
+#[cfg(any(not(target_os = "macos"), test))]
+mod guard;
 mod hardware_id;
 mod host;
 mod identify;

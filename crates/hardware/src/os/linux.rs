@@ -71,8 +71,8 @@ pub(crate) fn no_chip_sensors(kind: ChipKind) -> String {
 }
 
 /// The name under which the loader finds the library of NVIDIA's driver.
-pub(super) fn nvidia_library() -> PathBuf {
-    "libnvidia-ml.so.1".into()
+pub(super) fn nvidia_libraries() -> Vec<PathBuf> {
+    vec!["libnvidia-ml.so.1".into()]
 }
 
 /// The C library that this program is linked with.

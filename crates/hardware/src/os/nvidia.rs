@@ -6,28 +6,35 @@
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 use std::fmt;
+use std::time::Duration;
 
 use nvml_wrapper_sys::bindings as nvml;
 use siliconroute_core::{Chip, ChipKey, Reading};
 
 use crate::chip_sensors::{Busy, BusySource, ChipSample, Limit, ProcessChipUse};
+use crate::guard::Watched;
 
 /// More processes than run on the GPU of one machine at a time.
 const PROCESS_LIMIT: usize = 1024;
 /// The library's mark for a number that the system does not tell it.
 const NOT_AVAILABLE: u64 = u64::MAX;
 
+/// Loading the library wakes every GPU of NVIDIA's, which takes some seconds on a large machine.
+const TIME_LIMIT: Duration = Duration::from_secs(10);
+
+/// The library, in a thread of its own.
+#[derive(Debug)]
+pub(crate) struct Nvidia(Watched<State>);
+
 /// The library, once it is needed.
-#[derive(Debug, Default)]
-pub(crate) enum Nvidia {
-    #[default]
+enum State {
     NotLoaded,
     Loaded(Box<Library>),
     Failed(String),
 }
 
 /// The library and the handles of the GPUs that were asked for.
-pub(crate) struct Library {
+struct Library {
     functions: nvml::NvmlLib,
     devices: BTreeMap<ChipKey, Reading<Device>>,
 }
@@ -36,21 +43,44 @@ pub(crate) struct Library {
 #[derive(Debug, Clone, Copy)]
 struct Device(nvml::nvmlDevice_t);
 
-// SAFETY: the handle is a name for the library, which may be called from any thread; it is never read through.
-unsafe impl Send for Device {}
-
-impl fmt::Debug for Library {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Library").field("devices", &self.devices).finish_non_exhaustive()
-    }
-}
-
 impl Nvidia {
     /// Loads nothing yet.
     pub(crate) fn new() -> Self {
-        Self::NotLoaded
+        Self(Watched::new("NVIDIA's driver", TIME_LIMIT, || State::NotLoaded))
     }
 
+    /// Writes the library's readings into `sample`, and its reasons where the sample has no value either.
+    pub(crate) fn fill(&mut self, chip: &Chip, sample: &mut ChipSample) {
+        let asked = chip.clone();
+        let told = self.0.ask(move |state| match state.device(&asked) {
+            Reading::Available((library, device)) => library.sample(&asked, device),
+            Reading::Unavailable(reason) => ChipSample::unavailable(asked.key.clone(), &reason),
+        });
+        let told = match told {
+            Reading::Available(told) => told,
+            Reading::Unavailable(reason) => ChipSample::unavailable(chip.key.clone(), &reason),
+        };
+        merge(sample, told);
+    }
+
+    /// Writes the memory that `pid` has on the GPU into `found`.
+    pub(crate) fn fill_process(&mut self, chip: &Chip, pid: u32, found: &mut ProcessChipUse) {
+        let asked = chip.clone();
+        let told = self.0.ask(move |state| {
+            state.device(&asked).and_then(|(library, device)| library.process_bytes(device, pid))
+        });
+        found.device_bytes = told.and_then(|bytes| bytes);
+        // The driver's device files are not those of which the kernel tells what a process has there.
+        if found.work.available().is_none() {
+            found.work = Reading::unavailable("NVIDIA's driver counts no work of a single process");
+        }
+        if found.shared_bytes.available().is_none() {
+            found.shared_bytes = Reading::unavailable("NVIDIA's driver counts memory on the GPU only");
+        }
+    }
+}
+
+impl State {
     fn library(&mut self) -> Result<&mut Library, String> {
         if matches!(self, Self::NotLoaded) {
             *self = Library::load().map_or_else(Self::Failed, |library| Self::Loaded(Box::new(library)));
@@ -62,37 +92,11 @@ impl Nvidia {
         }
     }
 
-    /// Writes the library's readings into `sample`, and its reasons where the sample has no value either.
-    pub(crate) fn fill(&mut self, chip: &Chip, sample: &mut ChipSample) {
-        let library = match self.library() {
-            Ok(library) => library,
-            Err(reason) => {
-                let told = ChipSample::unavailable(chip.key.clone(), &reason);
-                return merge(sample, told);
-            }
-        };
-        let told = match library.device(chip) {
-            Reading::Available(device) => library.sample(chip, device),
-            Reading::Unavailable(reason) => ChipSample::unavailable(chip.key.clone(), &reason),
-        };
-        merge(sample, told);
-    }
-
-    /// Writes the memory that `pid` has on the GPU into `found`.
-    pub(crate) fn fill_process(&mut self, chip: &Chip, pid: u32, found: &mut ProcessChipUse) {
-        found.device_bytes = match self.library() {
-            Ok(library) => match library.device(chip) {
-                Reading::Available(device) => library.process_bytes(device, pid),
-                Reading::Unavailable(reason) => Reading::Unavailable(reason),
-            },
+    /// The library and its handle of `chip`.
+    fn device(&mut self, chip: &Chip) -> Reading<(&mut Library, Device)> {
+        match self.library() {
+            Ok(library) => library.device(chip).map(|device| (library, device)),
             Err(reason) => Reading::Unavailable(reason),
-        };
-        // The driver's device files are not those of which the kernel tells what a process has there.
-        if found.work.available().is_none() {
-            found.work = Reading::unavailable("NVIDIA's driver counts no work of a single process");
-        }
-        if found.shared_bytes.available().is_none() {
-            found.shared_bytes = Reading::unavailable("NVIDIA's driver counts memory on the GPU only");
         }
     }
 }
@@ -116,11 +120,15 @@ fn merge(sample: &mut ChipSample, told: ChipSample) {
 
 impl Library {
     fn load() -> Result<Self, String> {
-        let name = super::nvidia_library();
-        // SAFETY: the name is that of the driver's own library, in the place where the system keeps it; its
-        // start-up code is the driver's.
-        let functions = unsafe { nvml::NvmlLib::new(name.as_os_str()) }
-            .map_err(|error| format!("the library of NVIDIA's driver cannot be loaded: {error}"))?;
+        let mut failure = String::new();
+        let functions = super::nvidia_libraries().iter().find_map(|name| {
+            // SAFETY: the name is that of the driver's own library, in a place where the system keeps it; its
+            // start-up code is the driver's.
+            let loaded = unsafe { nvml::NvmlLib::new(name.as_os_str()) };
+            loaded.map_err(|error| failure = error.to_string()).ok()
+        });
+        let functions =
+            functions.ok_or_else(|| format!("the library of NVIDIA's driver cannot be loaded: {failure}"))?;
         let library = Self { functions, devices: BTreeMap::new() };
         let start = library.functions.nvmlInit_v2.as_ref().map_err(missing)?;
         // SAFETY: the function takes nothing.
@@ -351,10 +359,35 @@ mod tests {
         let chip = crate::fixture::chip("gpu:10de:2d18@0000:01:00.0");
         let mut sample = ChipSample::unavailable(chip.key.clone(), "no file");
         sample.temperature_celsius = Reading::Available(50.0);
-        let mut nvidia = Nvidia::Failed("no library".to_owned());
+        let absent = || State::Failed("no library".to_owned());
+        let mut nvidia = Nvidia(Watched::new("NVIDIA's driver", TIME_LIMIT, absent));
         nvidia.fill(&chip, &mut sample);
         assert_eq!(sample.temperature_celsius, Reading::Available(50.0));
         assert_eq!(sample.busy, Reading::unavailable("no library"));
         assert_eq!(sample.power_state, Reading::unavailable("no file"));
+    }
+
+    #[test]
+    fn a_driver_that_hangs_costs_its_own_readings_only() {
+        fn hang() -> State {
+            loop {
+                std::thread::park();
+            }
+        }
+        let chip = crate::fixture::chip("gpu:10de:2d18@0000:01:00.0");
+        let mut nvidia = Nvidia(Watched::new("a driver that a test hangs", Duration::from_millis(5), hang));
+        for reason in ["a driver that a test hangs did not answer", "hangs has not answered"] {
+            let mut sample = ChipSample::unavailable(chip.key.clone(), "no file");
+            sample.temperature_celsius = Reading::Available(50.0);
+            nvidia.fill(&chip, &mut sample);
+            assert_eq!(sample.temperature_celsius, Reading::Available(50.0));
+            assert!(
+                matches!(&sample.busy, Reading::Unavailable(told) if told.contains(reason)),
+                "{sample:?}"
+            );
+        }
+        let mut found = ProcessChipUse::unavailable(chip.key.clone(), "no file");
+        nvidia.fill_process(&chip, 1, &mut found);
+        assert!(found.device_bytes.to_string().contains("has not answered"), "{}", found.device_bytes);
     }
 }

@@ -41,6 +41,7 @@ use crate::windows_topology::{WindowsLayout, parse_layout};
 const CPU_KEY: &str = r"HARDWARE\DESCRIPTION\System\CentralProcessor\0";
 const BIOS_KEY: &str = r"HARDWARE\DESCRIPTION\System\BIOS";
 const VERSION_KEY: &str = r"SOFTWARE\Microsoft\Windows NT\CurrentVersion";
+const FOLDERS_KEY: &str = r"SOFTWARE\Microsoft\Windows\CurrentVersion";
 /// The classes of display adapters and of their software components.
 const DRIVER_CLASSES: [&str; 2] =
     ["{4d36e968-e325-11ce-bfc1-08002be10318}", "{5c4c3332-344d-483c-8739-259e934c9cc8}"];
@@ -200,14 +201,18 @@ fn driver_versions() -> Reading<Vec<DriverVersion>> {
     Reading::Available(drivers)
 }
 
-/// The library of NVIDIA's driver, by its full path, so that no other of its name is loaded.
-pub(super) fn nvidia_library() -> PathBuf {
+/// The library of NVIDIA's driver by its full path, so that no other of its name is loaded: since 2018 it lies beside
+/// the system's own, before that in a folder of its own.
+pub(super) fn nvidia_libraries() -> Vec<PathBuf> {
     let mut units = vec![0_u16; PATH_UNITS];
     // SAFETY: the call writes at most the length of the buffer.
     let length = unsafe { GetSystemDirectoryW(Some(&mut units)) } as usize;
     let folder = units.get(..length).filter(|units| !units.is_empty()).map(String::from_utf16_lossy);
     // Where Windows does not say, it is where Windows lies unless someone has moved it.
-    PathBuf::from(folder.unwrap_or_else(|| r"C:\Windows\System32".to_owned())).join("nvml.dll")
+    let system = PathBuf::from(folder.unwrap_or_else(|| r"C:\Windows\System32".to_owned()));
+    let programs = registry::text(FOLDERS_KEY, "ProgramFilesDir").map(PathBuf::from);
+    let older = programs.map(|folder| folder.join(r"NVIDIA Corporation\NVSMI"));
+    [Some(system), older].into_iter().flatten().map(|folder| folder.join("nvml.dll")).collect()
 }
 
 /// What the performance counters leave out.
