@@ -212,14 +212,19 @@ pub(crate) fn beside(path: &Path, ending: &str) -> PathBuf {
 /// The URI under which SQLite reads a file that nobody can change, without locks and side files.
 fn immutable_uri(path: &Path) -> Option<String> {
     let absolute = std::path::absolute(path).ok()?;
-    let text = absolute.to_str()?;
+    Some(immutable_uri_of(absolute.to_str()?, cfg!(windows)))
+}
+
+fn immutable_uri_of(absolute: &str, windows: bool) -> String {
+    // SQLite would take a share's server for the host of the URI; between backslashes it looks for none.
+    let on_share = windows && absolute.starts_with(r"\\");
     let mut uri = String::from("file:");
-    if !text.starts_with('/') {
+    if !on_share && !absolute.starts_with('/') {
         uri.push_str("///");
     }
-    for character in text.chars() {
+    for character in absolute.chars() {
         match character {
-            '\\' if cfg!(windows) => uri.push('/'),
+            '\\' if windows && !on_share => uri.push('/'),
             '%' => uri.push_str("%25"),
             '?' => uri.push_str("%3F"),
             '#' => uri.push_str("%23"),
@@ -227,7 +232,7 @@ fn immutable_uri(path: &Path) -> Option<String> {
         }
     }
     uri.push_str("?immutable=1");
-    Some(uri)
+    uri
 }
 
 /// How a file stands to the version asked for.

@@ -60,3 +60,15 @@ fn a_store_at_rest_is_safe_and_fast() {
     let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
     assert_eq!(mode, "wal");
 }
+
+#[test]
+fn uris_keep_the_path_whole() {
+    #[track_caller]
+    fn check(path: &str, windows: bool, expected: &str) {
+        assert_eq!(immutable_uri_of(path, windows), format!("{expected}?immutable=1"));
+    }
+    check("/var/a b/100%?#.sqlite", false, "file:/var/a b/100%25%3F%23.sqlite");
+    check(r"C:\Users\Ada\store.sqlite", true, "file:///C:/Users/Ada/store.sqlite");
+    check(r"\\server\share\store.sqlite", true, r"file:\\server\share\store.sqlite");
+    check(r"\\?\UNC\server\share\store.sqlite", true, r"file:\\%3F\UNC\server\share\store.sqlite");
+}
