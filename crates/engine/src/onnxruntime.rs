@@ -3,22 +3,30 @@
 //! Invariant: the device is always named, for the CPU too; no selection policy ever decides
 //! where a session runs.
 //!
-//! Reading order: `devices` (what a library offers), `session` (one loaded model), `placement`.
+//! Reading order: `devices` (what a library offers), `reported` (whose chip a device is), `session` (one loaded
+//! model), `placement`.
 
 mod compile_cache;
 mod devices;
 mod placement;
+mod reported;
 mod session;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use ort::environment::Environment;
-use siliconroute_core::TargetKey;
+use siliconroute_core::chip::ListedAdapter;
+use siliconroute_core::{Reading, TargetKey};
 
 use crate::session::{Engine, Offer, Session, SessionError, SessionRequest, one_line};
 use devices::Configured;
 pub use devices::CpuFeatures;
+pub use reported::{ReportedDevice, Tie, dxgi_position};
+
+/// Lists the system's adapters as they are now, or tells why that fails; given from outside, since this crate looks at
+/// no hardware.
+pub type ListAdapters = fn() -> Reading<Vec<ListedAdapter>>;
 
 /// A plugin provider to register: the name that ONNX Runtime knows it by, and its library.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -58,6 +66,7 @@ pub struct OrtEngine {
     version: String,
     configured: Vec<Configured>,
     refused: Vec<Offer>,
+    adapters: ListAdapters,
 }
 
 impl OrtEngine {
@@ -65,7 +74,7 @@ impl OrtEngine {
     ///
     /// `built_in` names providers that are compiled in, by their registered names; those that the library
     /// does not list as devices are added by name. A plugin that does not register or offers no device is listed
-    /// in [`Engine::offers`] with its reason.
+    /// in [`Engine::offers`] with its reason. `adapters` tells whose chip a device is.
     ///
     /// # Errors
     /// When the library cannot be used, or this process holds another one.
@@ -75,10 +84,12 @@ impl OrtEngine {
         plugins: &[Plugin],
         built_in: &[String],
         cpu: CpuFeatures,
+        adapters: ListAdapters,
     ) -> Result<Self, LoadError> {
         let environment = load_environment(library)?;
-        let (configured, refused) = devices::register_and_list(&environment, version, plugins, built_in, cpu);
-        Ok(Self { environment, version: version.to_owned(), configured, refused })
+        let (configured, refused) =
+            devices::register_and_list(&environment, version, plugins, built_in, cpu, adapters);
+        Ok(Self { environment, version: version.to_owned(), configured, refused, adapters })
     }
 }
 
@@ -125,6 +136,6 @@ impl Engine for OrtEngine {
             .iter()
             .find(|configured| configured.offer.target.key == *target)
             .ok_or_else(|| SessionError::UnknownTarget(target.clone()))?;
-        session::create(&self.environment, configured, request)
+        session::create(&self.environment, configured, request, self.adapters)
     }
 }

@@ -4,8 +4,8 @@
 //! starts with the CPU and is then sorted by key. A kind of chip that was not found is a finding too.
 
 use serde::{Deserialize, Serialize};
-use siliconroute_core::chip::ChipIdentity;
-use siliconroute_core::{Chip, ChipKind, Reading};
+use siliconroute_core::chip::{ChipIdentity, ListedAdapter};
+use siliconroute_core::{Chip, ChipKey, ChipKind, Reading};
 
 use crate::host::HostFacts;
 use crate::linux;
@@ -46,8 +46,29 @@ impl ChipProbe {
 ///
 /// On Windows the display system is asked in a thread of its own and given three seconds.
 pub fn detect_chips(host: &HostFacts) -> Vec<ChipFinding> {
-    let (adapters, gaps) = crate::os::find_adapters(host);
+    let cpu_name = host.cpu_name.available().map(String::as_str);
+    let (adapters, gaps) = crate::os::find_adapters(cpu_name);
     assemble(host, adapters, gaps)
+}
+
+/// Lists the adapters of the running machine in the order in which its system has them now.
+///
+/// A chip that the system lists twice, as Windows does in a remote session, is in it twice. Unavailable where the
+/// system does not answer, which is something else than an empty list.
+pub fn list_adapters() -> Reading<Vec<ListedAdapter>> {
+    crate::os::listed_adapters()
+}
+
+/// Names the chip of each adapter, in the order given.
+pub(crate) fn listed(adapters: Vec<Adapter>) -> Vec<ListedAdapter> {
+    let keys = chip_keys(&adapters);
+    let listed = |(adapter, chip): (Adapter, Reading<ChipKey>)| ListedAdapter {
+        kind: adapter.kind,
+        identity: adapter.identity,
+        chip,
+        position: adapter.position,
+    };
+    adapters.into_iter().zip(keys).map(listed).collect()
 }
 
 /// An adapter as a system tells of it.
@@ -63,6 +84,8 @@ pub(crate) struct Adapter {
     pub(crate) software: bool,
     pub(crate) driver: Option<String>,
     pub(crate) source: String,
+    /// Its place in the system's present list, where programs are to name it by that.
+    pub(crate) position: Option<u32>,
 }
 
 /// A kind of chip that a place does not offer, and why.
@@ -76,11 +99,12 @@ pub(crate) struct Gap {
 /// Turns what a system tells into findings: the CPU first, then by kind and key, gaps of a kind only
 /// where nothing of that kind was found.
 pub(crate) fn assemble(host: &HostFacts, adapters: Vec<Adapter>, gaps: Vec<Gap>) -> Vec<ChipFinding> {
-    let mut found: Vec<ChipFinding> = adapters.into_iter().map(finding).collect();
+    let keys = chip_keys(&adapters);
+    let mut found: Vec<ChipFinding> =
+        adapters.into_iter().zip(keys).map(|(adapter, key)| finding(adapter, key)).collect();
     found.sort_by(|a, b| (a.kind, key(a), &a.source).cmp(&(b.kind, key(b), &b.source)));
-    // The same adapter may be told of twice: two nodes of one device, or a driver that registers twice.
-    // Only a key with a place names one very chip.
-    found.dedup_by(|a, b| key(a) == key(b) && key(a).contains('@'));
+    // The same chip may be told of twice: two nodes of one device, or a session that lists it again.
+    found.dedup_by(|a, b| !key(a).is_empty() && key(a) == key(b));
     for gap in gaps {
         if !found.iter().any(|finding| finding.kind == gap.kind) {
             found.push(ChipFinding {
@@ -93,6 +117,46 @@ pub(crate) fn assemble(host: &HostFacts, adapters: Vec<Adapter>, gaps: Vec<Gap>)
     let mut findings = vec![cpu_finding(host)];
     findings.append(&mut found);
     findings
+}
+
+/// The key of each adapter's chip, or why it cannot be told from another one.
+///
+/// A key rests on what lasts: ids and the place on the bus; without a place, and only where several adapters have the
+/// same ids, on the device's own name or the subsystem. The order of the list and LUIDs change nothing.
+fn chip_keys(adapters: &[Adapter]) -> Vec<Reading<ChipKey>> {
+    let bare: Vec<ChipKey> = adapters.iter().map(|adapter| adapter.identity.key(adapter.kind)).collect();
+    let of = |(adapter, key): (&Adapter, &ChipKey)| {
+        let twins: Vec<&ChipIdentity> = adapters
+            .iter()
+            .zip(&bare)
+            .filter(|(_, other)| *other == key)
+            .map(|(twin, _)| &twin.identity)
+            .collect();
+        // A place names one very chip, and what a driver imitates is the CPU however often it is listed.
+        if twins.len() == 1 || key.as_str().contains('@') || adapter.software {
+            return Reading::Available(key.clone());
+        }
+        let told = |place: String| Reading::Available(ChipKey(format!("{key}@{place}")));
+        if let Some(own) = &adapter.identity.instance
+            && twins.iter().all(|twin| twin.instance.is_some())
+        {
+            let alone = twins.iter().all(|twin| twin.instance.as_ref() == Some(own));
+            return if alone {
+                Reading::Available(key.clone())
+            } else {
+                told(own.to_lowercase().replace('\\', "/"))
+            };
+        }
+        let same = |twin: &&&ChipIdentity| twin.pci_subsystem == adapter.identity.pci_subsystem;
+        match adapter.identity.pci_subsystem {
+            Some(own) if twins.iter().filter(same).count() == 1 => told(format!("subsystem-{own:08x}")),
+            _ => Reading::unavailable(format!(
+                "there are {} adapters {key}, and the system tells nothing lasting by which to know this one again",
+                twins.len()
+            )),
+        }
+    };
+    adapters.iter().zip(&bare).map(of).collect()
 }
 
 fn key(finding: &ChipFinding) -> &str {
@@ -120,8 +184,9 @@ fn cpu_finding(host: &HostFacts) -> ChipFinding {
     }
 }
 
-fn finding(adapter: Adapter) -> ChipFinding {
-    let Adapter { kind, name, vendor, identity, memory_bytes, software, driver, source } = adapter;
+fn finding(adapter: Adapter, key: Reading<ChipKey>) -> ChipFinding {
+    let Adapter { kind, name, vendor, identity, memory_bytes, software, driver, source, position: _ } =
+        adapter;
     let vendor = identity
         .pci_vendor
         .and_then(pci::maker)
@@ -130,11 +195,12 @@ fn finding(adapter: Adapter) -> ChipFinding {
         .or_else(|| identity.pci_vendor.map(|id| format!("{id:04x}")))
         .unwrap_or_else(|| "unknown".to_owned());
     let ids = match (identity.pci_vendor, identity.pci_device) {
-        (Some(vendor), Some(device)) => format!("{vendor:04x}:{device:04x}"),
-        _ => identity.bus_address.clone().unwrap_or_else(|| format!("unnamed {kind}")),
+        (Some(vendor), Some(device)) => Some(format!("{vendor:04x}:{device:04x}")),
+        _ => identity.acpi_id.clone().or_else(|| identity.bus_address.clone()),
     };
-    let chip = Chip {
-        key: identity.key(kind),
+    let ids = ids.unwrap_or_else(|| format!("unnamed {kind}"));
+    let chip = key.map(|key| Chip {
+        key,
         kind,
         vendor,
         name: name.filter(|name| !name.trim().is_empty()).unwrap_or(ids),
@@ -142,8 +208,8 @@ fn finding(adapter: Adapter) -> ChipFinding {
         memory_bytes: memory_bytes.filter(|bytes| *bytes > 0),
         software,
         driver,
-    };
-    ChipFinding { kind, chip: Reading::Available(chip), source }
+    });
+    ChipFinding { kind, chip, source }
 }
 
 #[cfg(test)]

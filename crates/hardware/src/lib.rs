@@ -33,6 +33,8 @@ mod timer;
 mod topology;
 mod vulkan;
 #[cfg(any(windows, test))]
+mod windows_adapters;
+#[cfg(any(windows, test))]
 mod windows_counters;
 #[cfg(any(windows, test))]
 mod windows_facts;
@@ -46,7 +48,7 @@ mod fixture;
 pub use chip_sensors::{
     Busy, BusySource, ChipSample, ChipSensors, EngineWork, Limit, PowerState, ProcessChipUse,
 };
-pub use chips::{ChipFinding, ChipProbe, detect_chips};
+pub use chips::{ChipFinding, ChipProbe, detect_chips, list_adapters};
 pub use conditions::{
     ClockSpread, Conditions, ConditionsProbe, CpuTimes, DriverVersion, PowerSource, Throttling,
     detect_conditions,

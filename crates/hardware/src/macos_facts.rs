@@ -120,6 +120,7 @@ pub(crate) fn find_adapters(apple_silicon: bool, cpu_name: Option<&str>) -> (Vec
         software: false,
         driver: None,
         source: "sysctl hw.optional.arm64".to_owned(),
+        position: None,
     };
     let gpu = format!("{} GPU", cpu_name.unwrap_or("Apple"));
     (

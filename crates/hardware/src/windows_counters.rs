@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use siliconroute_core::chip::ChipIdentity;
+
 /// What an instance's name tells, such as `pid_4168_luid_0x00000000_0x0000D1B9_phys_0_eng_3_engtype_Compute`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Instance {
@@ -37,6 +39,22 @@ pub(crate) fn parse_instance(name: &str) -> Option<Instance> {
         }
     }
     Some(Instance { pid, luid: luid?, engine })
+}
+
+/// Whether the counters can be matched to a chip.
+pub(crate) fn is_placed(chip: &ChipIdentity) -> bool {
+    chip.luid.is_some() || chip.bus_address.is_some() || chip.instance.is_some()
+}
+
+/// Whether the adapter that the counters call `luid`, and that is at `place`, is the chip.
+///
+/// Where both places are known they decide, since the LUID is another one after the driver has started again.
+pub(crate) fn is_chip(chip: &ChipIdentity, luid: u64, place: Option<&str>) -> bool {
+    let mut own = [&chip.bus_address, &chip.instance].into_iter().flatten().peekable();
+    match place {
+        Some(place) if own.peek().is_some() => own.any(|own| own.eq_ignore_ascii_case(place)),
+        _ => chip.luid == Some(luid),
+    }
 }
 
 /// The load of an adapter's busiest engine in percent, summed over the processes that it worked for; 0 where no
@@ -88,6 +106,31 @@ mod tests {
 
     fn value(name: &str, value: f64) -> Value {
         (parse_instance(name).unwrap(), value)
+    }
+
+    #[test]
+    fn a_chip_is_found_by_its_place_and_else_by_its_number() {
+        #[track_caller]
+        fn check(chip: &ChipIdentity, luid: u64, place: Option<&str>, expected: bool) {
+            assert_eq!(is_chip(chip, luid, place), expected);
+        }
+        let placed = ChipIdentity {
+            bus_address: Some("0000:01:00.0".to_owned()),
+            luid: Some(7),
+            ..ChipIdentity::default()
+        };
+        check(&placed, 8, Some("0000:01:00.0"), true);
+        // After the driver has started again the number may be another adapter's.
+        check(&placed, 7, Some("0000:02:00.0"), false);
+        check(&placed, 7, None, true);
+        check(&placed, 8, None, false);
+        let hexagon = ChipIdentity {
+            instance: Some(r"ACPI\QCOM0D0A\2&DABA3FF&0".to_owned()),
+            ..ChipIdentity::default()
+        };
+        check(&hexagon, 9, Some(r"ACPI\QCOM0D0A\2&daba3ff&0"), true);
+        check(&hexagon, 9, None, false);
+        assert!(is_placed(&placed) && is_placed(&hexagon) && !is_placed(&ChipIdentity::default()));
     }
 
     #[test]

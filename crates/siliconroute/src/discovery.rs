@@ -49,17 +49,16 @@ impl Found {
     /// The target's chip, from what the engine says of it alone.
     pub(crate) fn chip_as_reported(&self) -> Chip {
         let said = |key: &str| self.device.get(key).cloned();
-        let hexadecimal = |key: &str| u16::from_str_radix(&said(key)?, 16).ok().filter(|&id| id != 0);
+        let hexadecimal =
+            |key: &str| said(key).and_then(|text| u32::from_str_radix(&text, 16).ok()).unwrap_or(0);
         Chip {
             key: self.target.chip.clone(),
             kind: self.target.chip_kind,
             vendor: said("vendor").unwrap_or_else(|| "unknown".to_owned()),
             name: said("hardware.Description").unwrap_or_else(|| self.target.chip.to_string()),
             identity: ChipIdentity {
-                pci_vendor: hexadecimal("vendor_id"),
-                pci_device: hexadecimal("device_id"),
                 bus_address: said("hardware.pci_bus_id"),
-                ..ChipIdentity::default()
+                ..ChipIdentity::of_ids(hexadecimal("vendor_id"), hexadecimal("device_id"))
             },
             memory_bytes: None,
             software: false,

@@ -205,7 +205,8 @@ impl Router {
             check_engine(&self.home.packages(), &found.engine, &self.cancelled)?;
             let refused =
                 |error: &dyn std::error::Error| Failure::new(FailureKind::Refused, error.to_string());
-            let engine = load_engine(&found.engine).map_err(|error| refused(&error))?;
+            let engine = load_engine(&found.engine, siliconroute_hardware::list_adapters);
+            let engine = engine.map_err(|error| refused(&error))?;
             let request = SessionRequest {
                 model: &model.path,
                 inputs: &model.facts.inputs,

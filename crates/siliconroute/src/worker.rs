@@ -26,6 +26,7 @@ pub fn run_worker() -> io::Result<()> {
         restart_peak: siliconroute_hardware::restart_peak_resident_bytes,
         resident_bytes: || siliconroute_hardware::process_resident_bytes(std::process::id()),
         device_bytes: own_device_bytes,
+        adapters: siliconroute_hardware::list_adapters,
     };
     serve(io::stdin(), writer, probes, parent_gone).map_err(io::Error::other)
 }

@@ -15,10 +15,11 @@ use ort::environment::Environment;
 use ort::ep::{ExecutionProvider as _, OpenVINO};
 use ort::memory::DeviceType;
 use ort::sys;
-use siliconroute_core::chip::ChipIdentity;
-use siliconroute_core::{ChipKey, ChipKind, ProviderName, Target, TargetKey};
+use siliconroute_core::chip::ListedAdapter;
+use siliconroute_core::{ChipKey, ChipKind, ProviderName, Reading, Target, TargetKey};
 
-use super::Plugin;
+use super::reported::{ReportedDevice, Tie, is_passing};
+use super::{ListAdapters, Plugin};
 use crate::session::{Offer, one_line};
 
 /// OpenVINO's registered name.
@@ -38,6 +39,8 @@ pub(super) struct Configured {
     /// The provider's registered name, which prefixes its options.
     pub(super) registered_name: String,
     pub(super) access: Access,
+    /// Windows' number of the adapter.
+    pub(super) luid: Option<u64>,
     pub(super) quirks: Quirks,
 }
 
@@ -59,6 +62,8 @@ pub(super) struct Quirks {
     pub(super) no_memory_pattern: bool,
     /// Crashes when two sessions are used at once.
     pub(super) one_at_a_time: bool,
+    /// Knows its adapter by the position in DXGI's list, which is looked up when the session is made.
+    pub(super) by_dxgi_position: bool,
 }
 
 /// A fixed set of options that makes a target of its own.
@@ -74,8 +79,10 @@ pub(super) fn register_and_list(
     plugins: &[Plugin],
     built_in: &[String],
     cpu: CpuFeatures,
+    adapters: ListAdapters,
 ) -> (Vec<Configured>, Vec<Offer>) {
-    let mut configured = list(environment, 0, version, cpu);
+    let mut chips = Chips { list: adapters, listed: None };
+    let mut configured = list(environment, 0, version, cpu, &mut chips);
     configured.extend(list_by_name(&configured, version, built_in, cpu));
     let mut refused = Vec::new();
     for plugin in plugins {
@@ -84,7 +91,7 @@ pub(super) fn register_and_list(
             refused.push(refuse(plugin, &format!("the plugin does not register: {}", one_line(&error))));
             continue;
         }
-        let offers = list(environment, known, &plugin.version, cpu);
+        let offers = list(environment, known, &plugin.version, cpu, &mut chips);
         if offers.is_empty() {
             refused.push(refuse(plugin, "the plugin registers, but finds no device that it supports"));
         }
@@ -93,8 +100,29 @@ pub(super) fn register_and_list(
     (configured, refused)
 }
 
+/// The system's adapters, listed when the first device is met that is no CPU.
+struct Chips {
+    list: ListAdapters,
+    listed: Option<Reading<Vec<ListedAdapter>>>,
+}
+
+impl Chips {
+    fn tie(&mut self, device: &ReportedDevice) -> Tie {
+        if device.kind == ChipKind::Cpu {
+            return device.chip(&Reading::Available(Vec::new()));
+        }
+        device.chip(self.listed.get_or_insert_with(self.list))
+    }
+}
+
 /// The targets of the environment's devices from position `from` on.
-fn list(environment: &Environment, from: usize, version: &str, cpu: CpuFeatures) -> Vec<Configured> {
+fn list(
+    environment: &Environment,
+    from: usize,
+    version: &str,
+    cpu: CpuFeatures,
+    chips: &mut Chips,
+) -> Vec<Configured> {
     let mut configured: Vec<Configured> = Vec::new();
     for (device_index, device) in environment.devices().enumerate().skip(from) {
         let Ok(registered_name) = device.ep() else { continue };
@@ -103,10 +131,14 @@ fn list(environment: &Environment, from: usize, version: &str, cpu: CpuFeatures)
             continue;
         }
         let provider = ProviderName::parse(registered_name);
-        let (kind, chip, metadata) = describe(&device);
+        let (reported, metadata) = describe(&device);
+        let Tie { kind, chip, unclear } = chips.tie(&reported);
         for variant in variants(provider.as_str(), kind, cpu) {
             let access = Access::Device(device_index);
-            let entry = configure(registered_name, version, kind, &chip, variant, access, metadata.clone());
+            let mut entry =
+                configure(registered_name, version, kind, &chip, variant, access, metadata.clone());
+            entry.luid = reported.luid();
+            entry.offer.unavailable.clone_from(&unclear);
             if configured.iter().all(|other| other.offer.target.key != entry.offer.target.key) {
                 configured.push(entry);
             }
@@ -163,6 +195,7 @@ fn configure(
         offer: Offer { target, device, unavailable: None },
         registered_name: registered_name.to_owned(),
         access,
+        luid: None,
     }
 }
 
@@ -212,11 +245,12 @@ fn quirks(provider: &str) -> Quirks {
         static_shapes: provider == "qnn",
         no_memory_pattern: provider == "dml",
         one_at_a_time: provider == "webgpu",
+        by_dxgi_position: provider == "dml",
     }
 }
 
-/// Kind and key of the chip behind a device, with all that the engine says of it.
-fn describe(device: &Device<'_>) -> (ChipKind, ChipKey, BTreeMap<String, String>) {
+/// What the engine says of a device: what identifies its chip, and everything that lasts.
+fn describe(device: &Device<'_>) -> (ReportedDevice, BTreeMap<String, String>) {
     let hardware = device.hardware_device();
     let kind = match hardware.ty() {
         DeviceType::GPU => ChipKind::Gpu,
@@ -229,25 +263,21 @@ fn describe(device: &Device<'_>) -> (ChipKind, ChipKey, BTreeMap<String, String>
     let hardware_metadata = unsafe { (ort::api().HardwareDevice_Metadata)(hardware.ptr()) };
     // SAFETY: as above, for the provider's device.
     let provider_metadata = unsafe { (ort::api().EpDevice_EpMetadata)(device.ptr()) };
+    // SAFETY: both lists were just handed out by the devices above and stay valid while those live.
+    let (of_hardware, of_provider) =
+        unsafe { (key_values(hardware_metadata), key_values(provider_metadata)) };
     let mut metadata = BTreeMap::new();
-    for (prefix, list) in [("hardware", hardware_metadata), ("provider", provider_metadata)] {
-        // SAFETY: both lists were just handed out by the devices above and stay valid while those live.
-        let pairs = unsafe { key_values(list) };
-        metadata.extend(pairs.into_iter().map(|(key, value)| (format!("{prefix}.{key}"), value)));
+    for (prefix, pairs) in [("hardware", &of_hardware), ("provider", &of_provider)] {
+        let lasting = pairs.iter().filter(|(key, _)| !is_passing(key));
+        metadata.extend(lasting.map(|(key, value)| (format!("{prefix}.{key}"), value.clone())));
     }
     metadata.insert("vendor_id".to_owned(), format!("{vendor_id:04x}"));
     metadata.insert("device_id".to_owned(), format!("{:04x}", hardware.id()));
     if let Ok(vendor) = hardware.vendor() {
         metadata.insert("vendor".to_owned(), vendor.to_owned());
     }
-    let identity = ChipIdentity {
-        pci_vendor: u16::try_from(vendor_id).ok().filter(|&id| id != 0),
-        pci_device: u16::try_from(hardware.id()).ok().filter(|&id| id != 0),
-        bus_address: metadata.get("hardware.pci_bus_id").cloned(),
-        luid: metadata.get("hardware.LUID").and_then(|text| text.parse().ok()),
-        ..ChipIdentity::default()
-    };
-    (kind, identity.key(kind), metadata)
+    let reported = ReportedDevice { kind, vendor_id, device_id: hardware.id(), hardware: of_hardware };
+    (reported, metadata)
 }
 
 /// Copies a list of keys and values.

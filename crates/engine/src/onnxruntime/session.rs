@@ -15,7 +15,8 @@ use siliconroute_core::trial::Placement;
 
 use super::compile_cache::{self, Cached};
 use super::devices::{Access, Configured};
-use super::placement;
+use super::reported::dxgi_position;
+use super::{ListAdapters, placement};
 use crate::session::{RunError, Session, SessionError, SessionRequest, check_inputs, one_line};
 
 /// Providers that crash when two of their sessions are used at once take turns.
@@ -26,16 +27,26 @@ pub(super) fn create(
     environment: &Environment,
     configured: &Configured,
     request: &SessionRequest<'_>,
+    adapters: ListAdapters,
 ) -> Result<Box<dyn Session>, SessionError> {
+    if let Some(reason) = &configured.offer.unavailable {
+        return Err(SessionError::Refused(reason.clone()));
+    }
     let turn =
         configured.quirks.one_at_a_time.then(|| ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner));
     let target = &configured.offer.target;
-    let cached = match request.compile_cache {
+    let mut cached = match request.compile_cache {
         Some(folder) => {
             compile_cache::prepare(target.provider.as_str(), target.chip_kind, &target.options, folder)?
         }
         None => Cached::default(),
     };
+    if configured.quirks.by_dxgi_position {
+        // The library's own number is as old as its list, and another GPU that woke up may have taken it over.
+        let position =
+            dxgi_position(&target.chip, configured.luid, &adapters()).map_err(SessionError::Refused)?;
+        cached.options.insert("device_id".to_owned(), position.to_string());
+    }
     let session = commit(environment, configured, request, &cached)
         .map_err(|error| SessionError::Refused(one_line(&error)))?;
     drop(turn);

@@ -11,7 +11,7 @@ use siliconroute_core::Reading;
 use siliconroute_core::tensor::TensorSpec;
 
 use super::wire::{EngineSpec, PROTOCOL, Request, Response, Usage, WireError, read_message, write_message};
-use crate::onnxruntime::OrtEngine;
+use crate::onnxruntime::{ListAdapters, OrtEngine};
 use crate::rten::RtenEngine;
 use crate::session::{Engine, Session, SessionRequest};
 use crate::timing;
@@ -29,17 +29,22 @@ pub struct Probes {
     pub resident_bytes: fn() -> Reading<u64>,
     /// Memory of chips other than the processor held now.
     pub device_bytes: fn() -> Reading<u64>,
+    /// The system's adapters as they are now.
+    pub adapters: ListAdapters,
 }
 
-/// Loads the engine that `spec` describes.
+/// Loads the engine that `spec` describes; `adapters` tells whose chips its devices are.
 ///
 /// # Errors
 /// What the runtime library says when it cannot be loaded.
-pub fn load_engine(spec: &EngineSpec) -> Result<Box<dyn Engine>, crate::onnxruntime::LoadError> {
+pub fn load_engine(
+    spec: &EngineSpec,
+    adapters: ListAdapters,
+) -> Result<Box<dyn Engine>, crate::onnxruntime::LoadError> {
     Ok(match spec {
         EngineSpec::Rten => Box::new(RtenEngine),
         EngineSpec::OnnxRuntime { library, version, plugins, built_in, cpu, .. } => {
-            Box::new(OrtEngine::load(library, version, plugins, built_in, *cpu)?)
+            Box::new(OrtEngine::load(library, version, plugins, built_in, *cpu, adapters)?)
         }
     })
 }
@@ -178,7 +183,7 @@ impl State {
         }
         let start = Instant::now();
         if self.engine.is_none() {
-            self.engine = Some(load_engine(spec).map_err(|error| error.to_string())?);
+            self.engine = Some(load_engine(spec, self.probes.adapters).map_err(|error| error.to_string())?);
         }
         let engine = self.engine.as_ref().ok_or("no engine is open")?;
         let load_ns = nanoseconds(start.elapsed());
@@ -265,6 +270,7 @@ mod tests {
             restart_peak,
             resident_bytes: none,
             device_bytes: none,
+            adapters: || Reading::unavailable("not asked for"),
         });
         PEAK.store(100, Ordering::Relaxed);
         let request = Request::Create {

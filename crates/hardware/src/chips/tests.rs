@@ -162,28 +162,76 @@ fn findings_survive_json() {
     assert_eq!(serde_json::from_str::<Vec<ChipFinding>>(&text).unwrap(), findings);
 }
 
-#[test]
-fn a_chip_told_of_twice_counts_once() {
-    let adapter = |luid| Adapter {
+fn unplaced(luid: u64, instance: Option<&str>, subsystem: Option<u32>) -> Adapter {
+    let ids = ChipIdentity::of_ids(0x10de, 1);
+    Adapter {
         kind: ChipKind::Gpu,
         name: Some("Adapter".to_owned()),
         vendor: None,
         identity: ChipIdentity {
-            pci_vendor: Some(0x10de),
-            pci_device: Some(1),
-            luid,
-            ..ChipIdentity::default()
+            luid: Some(luid),
+            instance: instance.map(str::to_owned),
+            pci_subsystem: subsystem,
+            ..ids
         },
         memory_bytes: Some(0),
         software: false,
         driver: None,
         source: "test".to_owned(),
+        position: None,
+    }
+}
+
+#[test]
+fn equal_adapters_without_a_place_are_told_apart_by_what_lasts() {
+    #[track_caller]
+    fn check(adapters: &[Adapter], expected: &[&str]) {
+        let found = assemble(&host(), adapters.to_vec(), Vec::new());
+        assert_eq!(keys(&found)[1..], *expected);
+        // Another order and, as after a restart, other LUIDs.
+        let mut later = adapters.to_vec();
+        later.reverse();
+        for adapter in &mut later {
+            adapter.identity.luid = adapter.identity.luid.map(|luid| luid ^ 0xffff);
+        }
+        assert_eq!(keys(&assemble(&host(), later, Vec::new()))[1..], *expected);
+    }
+    check(&[unplaced(7, None, None)], &["gpu:10de:0001"]);
+    check(&[unplaced(7, Some("A\\1"), None), unplaced(8, Some("A\\1"), None)], &["gpu:10de:0001"]);
+    check(
+        &[unplaced(7, Some("A\\1"), None), unplaced(8, Some("A\\2"), None)],
+        &["gpu:10de:0001@a/1", "gpu:10de:0001@a/2"],
+    );
+    check(
+        &[unplaced(7, None, Some(2)), unplaced(8, None, Some(1))],
+        &["gpu:10de:0001@subsystem-00000001", "gpu:10de:0001@subsystem-00000002"],
+    );
+    let twins = [unplaced(7, None, Some(2)), unplaced(8, None, Some(2))];
+    check(&twins, &[]);
+    let found = assemble(&host(), twins.to_vec(), Vec::new());
+    assert_eq!(found.len(), 3);
+    let told = found[1].chip.clone().map(|chip| chip.name).to_string();
+    assert!(told.contains("2 adapters gpu:10de:0001"), "{told}");
+    let listed = listed(twins.to_vec());
+    assert!(listed.iter().all(|adapter| adapter.chip.available().is_none()));
+}
+
+#[test]
+fn a_chip_told_of_twice_counts_once() {
+    let placed = |luid| {
+        let mut adapter = unplaced(luid, None, None);
+        adapter.identity.bus_address = Some("0000:01:00.0".to_owned());
+        adapter
     };
-    let findings = assemble(&host(), vec![adapter(Some(7)), adapter(Some(7)), adapter(Some(8))], Vec::new());
-    assert_eq!(keys(&findings).len(), 3);
+    let findings = assemble(&host(), vec![placed(7), placed(7), placed(8)], Vec::new());
+    assert_eq!(keys(&findings), ["cpu", "gpu:10de:0001@0000:01:00.0"]);
     assert_eq!(findings[1].chip.available().unwrap().memory_bytes, None);
-    // Without a place two adapters of the same ids may be two chips.
-    assert_eq!(assemble(&host(), vec![adapter(None), adapter(None)], Vec::new()).len(), 3);
+    let luids: Vec<_> = listed(vec![placed(7), placed(8)])
+        .into_iter()
+        .map(|adapter| (adapter.identity.luid, adapter.chip))
+        .collect();
+    assert_eq!(luids[0].1, luids[1].1);
+    assert_eq!((luids[0].0, luids[1].0), (Some(7), Some(8)));
 }
 
 #[test]

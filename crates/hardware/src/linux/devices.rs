@@ -146,6 +146,7 @@ fn read_device(roots: &Roots, names: &PciNames<'_>, kind: ChipKind, node: &Path)
         driver: driver_name.map(|name| with_version(roots, name)),
         identity,
         source: node.display().to_string(),
+        position: None,
     })
 }
 
@@ -167,8 +168,8 @@ fn read_identity(device: &Path, event: &Uevent<'_>) -> ChipIdentity {
         pci_device: product,
         pci_subsystem: subsystem,
         bus_address: event.value("PCI_SLOT_NAME").map(str::to_lowercase).or_else(folder),
-        luid: None,
         uuid: read_word(&device.join("unique_id")).available().cloned(),
+        ..ChipIdentity::default()
     }
 }
 
@@ -208,6 +209,7 @@ fn add_nvidia(roots: &Roots, names: &PciNames<'_>, adapters: &mut Vec<Adapter>) 
             software: false,
             driver: Some(with_version(roots, "nvidia".to_owned())),
             source: source.display().to_string(),
+            position: None,
         });
     }
 }
@@ -227,6 +229,7 @@ fn fastrpc(roots: &Roots) -> Option<Adapter> {
         software: false,
         driver: Some("fastrpc".to_owned()),
         source: node.display().to_string(),
+        position: None,
     })
 }
 

@@ -7,6 +7,7 @@ mod file_cache;
 
 use std::path::PathBuf;
 
+use siliconroute_core::chip::ListedAdapter;
 use siliconroute_core::{ChipKind, Reading};
 
 pub(crate) use self::file_cache::evict_from_file_cache;
@@ -14,7 +15,7 @@ pub(crate) use super::unix::{
     end_process_at_once, free_space_bytes, page_bytes, process_cpu_time_ns, resident_share,
     take_standard_output,
 };
-use crate::chips::{Adapter, Gap};
+use crate::chips::{Adapter, Gap, listed};
 use crate::conditions::{Conditions, ConditionsProbe, CpuTimes};
 use crate::glance::Glance;
 use crate::host::{HostFacts, HostProbe};
@@ -26,8 +27,12 @@ pub(crate) fn host_facts() -> HostFacts {
     HostProbe::new(Roots::system()).facts()
 }
 
-pub(crate) fn find_adapters(_host: &HostFacts) -> (Vec<Adapter>, Vec<Gap>) {
+pub(crate) fn find_adapters(_cpu_name: Option<&str>) -> (Vec<Adapter>, Vec<Gap>) {
     devices::find_adapters(&Roots::system())
+}
+
+pub(crate) fn listed_adapters() -> Reading<Vec<ListedAdapter>> {
+    Reading::Available(listed(find_adapters(None).0))
 }
 
 pub(crate) fn vulkan_drivers() -> Reading<Vec<VulkanDriver>> {

@@ -6,13 +6,14 @@
 use std::ffi::CString;
 use std::path::Path;
 
+use siliconroute_core::chip::ListedAdapter;
 use siliconroute_core::{ChipKind, Reading};
 
 pub(crate) use super::unix::{
     end_process_at_once, free_space_bytes, page_bytes, process_cpu_time_ns, resident_share,
     take_standard_output,
 };
-use crate::chips::{Adapter, Gap};
+use crate::chips::{Adapter, Gap, listed};
 use crate::conditions::{Conditions, CpuTimes, Throttling};
 use crate::file_cache::FileCache;
 use crate::glance::Glance;
@@ -70,8 +71,12 @@ fn is_apple_silicon() -> bool {
     number("hw.optional.arm64") == Some(1)
 }
 
-pub(crate) fn find_adapters(host: &HostFacts) -> (Vec<Adapter>, Vec<Gap>) {
-    crate::macos_facts::find_adapters(is_apple_silicon(), host.cpu_name.available().map(String::as_str))
+pub(crate) fn find_adapters(cpu_name: Option<&str>) -> (Vec<Adapter>, Vec<Gap>) {
+    crate::macos_facts::find_adapters(is_apple_silicon(), cpu_name)
+}
+
+pub(crate) fn listed_adapters() -> Reading<Vec<ListedAdapter>> {
+    Reading::Available(listed(find_adapters(None).0))
 }
 
 pub(crate) fn vulkan_drivers() -> Reading<Vec<VulkanDriver>> {

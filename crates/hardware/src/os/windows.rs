@@ -10,6 +10,7 @@ mod disk;
 mod file_cache;
 mod output;
 mod processes;
+mod query;
 mod registry;
 
 use std::path::PathBuf;
@@ -21,7 +22,7 @@ use windows::Win32::System::SystemInformation::{
 };
 use windows::Win32::System::Threading::{ALL_PROCESSOR_GROUPS, GetActiveProcessorCount};
 
-pub(crate) use self::adapters::find_adapters;
+pub(crate) use self::adapters::{find_adapters, listed_adapters};
 pub(crate) use self::conditions::{conditions, cpu_times, glance};
 pub(crate) use self::counters::DeviceCounters;
 pub(crate) use self::disk::free_space_bytes;

@@ -54,6 +54,7 @@ impl Launcher for InProcess {
             restart_peak: || Reading::unavailable("this process holds all workers"),
             resident_bytes: not_told,
             device_bytes: not_told,
+            adapters: siliconroute_hardware::list_adapters,
         };
         let (requests, asked) = mpsc::channel::<Request>();
         let (answer, answers) = mpsc::channel();

@@ -14,6 +14,7 @@ mod learning;
 mod outputs;
 mod packages;
 mod replication;
+mod restarts;
 mod routing;
 mod simulated;
 mod up;
