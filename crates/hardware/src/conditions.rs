@@ -29,8 +29,14 @@ pub struct Conditions {
     pub power_source: Reading<PowerSource>,
     /// Charge of all batteries together, 0 to 100.
     pub battery_percent: Reading<f64>,
+    /// The power that all batteries together give, in watts; negative while they are charged.
+    #[serde(default = "not_recorded")]
+    pub battery_discharge_watts: Reading<f64>,
     /// The power profile or scheme that the user chose, such as `balanced`.
     pub power_profile: Reading<String>,
+    /// Windows' power mode over the scheme, such as `best performance`.
+    #[serde(default = "not_recorded")]
+    pub power_mode: Reading<String>,
     /// Linux's clock governor; several are joined by `+`.
     pub governor: Reading<String>,
     /// Mean clock of the cores, in MHz.
@@ -206,7 +212,9 @@ impl ConditionsProbe {
         Conditions {
             power_source: power.source,
             battery_percent: power.battery_percent,
+            battery_discharge_watts: power.battery_discharge_watts,
             power_profile: linux::sensors::power_profile(roots),
+            power_mode: Reading::unavailable("Linux has power profiles alone"),
             governor: linux::sensors::governor(roots),
             cpu_mhz: clocks.clone().map(|clocks| clocks.iter().sum::<f64>() / clocks.len() as f64),
             cpu_clocks: clocks.and_then(|clocks| {

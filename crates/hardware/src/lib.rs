@@ -39,6 +39,8 @@ mod windows_counters;
 #[cfg(any(windows, test))]
 mod windows_facts;
 #[cfg(any(windows, test))]
+mod windows_power;
+#[cfg(any(windows, test))]
 mod windows_topology;
 mod worker_process;
 

@@ -1,32 +1,166 @@
-//! What Windows' answers mean: power status, names of power schemes and of versions.
+//! Host facts from what Windows answers: registry, processor layout, groups, memory.
 //!
-//! Invariant: pure; the answers come from `os::windows` or from a test.
+//! Invariant: pure; the answers come from `os::windows` or from a test, and a value that the registry does not hold
+//! is a reason that names it.
 
 use siliconroute_core::Reading;
 
-use crate::conditions::PowerSource;
+use crate::host::HostFacts;
+use crate::processor::{Processor, clean_spaces, hypervisor_of_board, vendor_name};
+use crate::topology::{CpuTraits, group_cores};
+use crate::windows_topology::WindowsLayout;
 
+const CPU_KEY: &str = r"HARDWARE\DESCRIPTION\System\CentralProcessor\0";
+const BIOS_KEY: &str = r"HARDWARE\DESCRIPTION\System\BIOS";
+const VERSION_KEY: &str = r"SOFTWARE\Microsoft\Windows NT\CurrentVersion";
 /// The first build that is called Windows 11; the registry's product name still says 10.
 const WINDOWS_11_BUILD: u32 = 22_000;
+/// The first build, that of Windows Server 2022, whose processes run in all groups of processors.
+const SPANNING_BUILD: u32 = 20_348;
 
-/// Interprets a `SYSTEM_POWER_STATUS`.
-pub(crate) fn power_status(line: u8, flag: u8, percent: u8) -> (Reading<PowerSource>, Reading<f64>) {
-    let source = match line {
-        0 => Reading::Available(PowerSource::Battery),
-        1 => Reading::Available(PowerSource::Ac),
-        _ => Reading::unavailable("Windows does not know the power source"),
-    };
-    let charge = match (flag, percent) {
-        (255, _) => Reading::unavailable("Windows does not know the battery"),
-        (flag, _) if flag & 128 != 0 => Reading::unavailable("no battery, says Windows"),
-        (_, 0..=100) => Reading::Available(f64::from(percent)),
-        _ => Reading::unavailable("Windows does not know the battery's charge"),
-    };
-    (source, charge)
+/// The local machine's registry.
+pub(crate) trait Registry {
+    /// A text, or the first of a list of texts; `None` where there is none.
+    fn text(&self, key: &str, value: &str) -> Option<String>;
+
+    /// A 32-bit number; `None` where there is none.
+    fn number(&self, key: &str, value: &str) -> Option<u32>;
+}
+
+/// The processors that a process may use, as Windows tells them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ProcessorGroups {
+    /// The process's own affinity mask within its first group, and the group's; zeros where its threads are in several.
+    pub(crate) masks: Option<(u64, u64)>,
+    /// The groups in which the process has threads.
+    pub(crate) own: Vec<u16>,
+    /// The active processors of each group.
+    pub(crate) active: Vec<u32>,
+}
+
+/// What Windows answers about the machine.
+#[derive(Debug, Clone)]
+pub(crate) struct HostAnswers {
+    pub(crate) processor: Processor,
+    pub(crate) layout: Reading<WindowsLayout>,
+    pub(crate) groups: ProcessorGroups,
+    /// The highest clock of some logical CPUs, in MHz.
+    pub(crate) max_mhz: Vec<(u32, u32)>,
+    pub(crate) ram_bytes: Reading<u64>,
+    pub(crate) page_bytes: Reading<u64>,
+}
+
+impl HostAnswers {
+    /// The facts.
+    pub(crate) fn facts(self, registry: &dyn Registry) -> HostFacts {
+        let Self { processor, layout, groups, max_mhz, ram_bytes, page_bytes } = self;
+        let cores = layout.available().map(|layout| layout.cores.as_slice()).unwrap_or_default();
+        let traits: Vec<CpuTraits> = cores
+            .iter()
+            .flat_map(|(class, cpus)| cpus.iter().map(move |cpu| (*class, *cpu)))
+            .map(|(class, cpu)| CpuTraits {
+                cpu,
+                kind: None,
+                // Classes 0 and 1 are two designs; the step keeps neighbours apart.
+                capacity: Some(1 << class.min(32)),
+                max_mhz: max_mhz.iter().find(|(known, _)| *known == cpu).map(|(_, mhz)| *mhz),
+            })
+            .collect();
+        let from_registry = |reading: Reading<String>, value: &str| match reading {
+            found @ Reading::Available(_) => found,
+            Reading::Unavailable(_) => Reading::from_option(
+                registry.text(CPU_KEY, value).as_deref().and_then(clean_spaces),
+                &format!("the registry has no {value} of the processor"),
+            ),
+        };
+        let physical_cores = layout.clone().and_then(|layout| {
+            let cores = u32::try_from(layout.cores.len()).ok().filter(|cores| *cores > 0);
+            Reading::from_option(cores, "Windows lists no cores")
+        });
+        let build = registry.text(VERSION_KEY, "CurrentBuild").and_then(|build| build.parse().ok());
+        HostFacts {
+            cpu_name: from_registry(processor.name, "ProcessorNameString"),
+            cpu_vendor: from_registry(processor.vendor, "VendorIdentifier")
+                .map(|vendor| vendor_name(&vendor)),
+            architecture: processor.architecture,
+            vector_extensions: processor.vector_extensions,
+            logical_cores: groups.active.iter().sum::<u32>().max(1),
+            usable_cores: groups.usable_cores(build.unwrap_or(0)),
+            physical_cores,
+            clusters: group_cores(&traits, "Windows tells no clock"),
+            caches: layout.available().map(|layout| layout.caches.clone()).unwrap_or_default(),
+            ram_bytes,
+            page_bytes,
+            huge_pages: Reading::unavailable("Windows has no transparent huge pages"),
+            os: "windows".to_owned(),
+            os_version: os_version(registry),
+            kernel_version: kernel_version(registry),
+            virtual_machine: virtual_machine(processor.hypervisor, registry),
+            container: None,
+            libc: None,
+        }
+    }
+}
+
+impl ProcessorGroups {
+    /// How many processors the process may use on a Windows of `build`.
+    fn usable_cores(&self, build: u32) -> Reading<f64> {
+        let Some((own, group)) = self.masks else {
+            return Reading::unavailable("GetProcessAffinityMask does not tell the usable processors");
+        };
+        let all: u32 = self.active.iter().sum();
+        let of_own_groups: u32 =
+            self.own.iter().filter_map(|group| self.active.get(usize::from(*group))).sum();
+        let count = match own {
+            // The user or a parent has chosen processors of one group.
+            own if own != 0 && own != group => own.count_ones(),
+            _ if self.active.len() < 2 => own.count_ones().max(all),
+            _ if build >= SPANNING_BUILD => all,
+            0 => of_own_groups,
+            own => own.count_ones(),
+        };
+        Reading::from_option((count > 0).then_some(f64::from(count)), "Windows tells no usable processor")
+    }
+}
+
+fn virtual_machine(told: Reading<Option<String>>, registry: &dyn Registry) -> Reading<Option<String>> {
+    if told.available().is_some() {
+        return told;
+    }
+    let board: Vec<String> = ["SystemManufacturer", "SystemProductName", "BIOSVendor"]
+        .iter()
+        .filter_map(|value| registry.text(BIOS_KEY, value))
+        .collect();
+    if board.is_empty() {
+        return Reading::unavailable(
+            "neither the processor nor the firmware tells whether this is a virtual machine",
+        );
+    }
+    Reading::Available(hypervisor_of_board(&board.join(" ")))
+}
+
+/// The system's name and version.
+pub(crate) fn os_version(registry: &dyn Registry) -> Reading<String> {
+    let text = |value| registry.text(VERSION_KEY, value);
+    let (release, build) = (text("DisplayVersion"), text("CurrentBuild"));
+    let name = text("ProductName").map(|product| system_name(&product, release.as_deref(), build.as_deref()));
+    Reading::from_option(name, "the registry has no ProductName")
+}
+
+/// The kernel's version, such as `10.0.26100.4061`.
+pub(crate) fn kernel_version(registry: &dyn Registry) -> Reading<String> {
+    let part = |value| registry.number(VERSION_KEY, value);
+    let version = registry.text(VERSION_KEY, "CurrentBuild").map(|build| {
+        let (major, minor) = (part("CurrentMajorVersionNumber"), part("CurrentMinorVersionNumber"));
+        let head = major.zip(minor).map(|(major, minor)| format!("{major}.{minor}.")).unwrap_or_default();
+        let tail = part("UBR").map(|revision| format!(".{revision}")).unwrap_or_default();
+        format!("{head}{build}{tail}")
+    });
+    Reading::from_option(version, "the registry has no CurrentBuild")
 }
 
 /// The name that a user would give the system, such as `Windows 11 Pro 24H2 (build 26100)`.
-pub(crate) fn system_name(product: &str, release: Option<&str>, build: Option<&str>) -> String {
+fn system_name(product: &str, release: Option<&str>, build: Option<&str>) -> String {
     let eleven =
         build.and_then(|build| build.parse::<u32>().ok()).is_some_and(|build| build >= WINDOWS_11_BUILD);
     let client = product.starts_with("Windows 10");
@@ -40,57 +174,5 @@ pub(crate) fn system_name(product: &str, release: Option<&str>, build: Option<&s
     }
 }
 
-/// The schemes that every Windows has, by the first part of their id; others go by their own name.
-pub(crate) fn scheme_name(first_part: u32, own_name: Option<String>) -> String {
-    match (first_part, own_name) {
-        (0x381b_4222, _) => "balanced".to_owned(),
-        (0x8c5e_7fda, _) => "high performance".to_owned(),
-        (0xa184_1308, _) => "power saver".to_owned(),
-        (0xe9a4_2b02, _) => "ultimate performance".to_owned(),
-        (_, Some(name)) => name,
-        (id, None) => format!("scheme {id:08x}"),
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn power_statuses_are_told_apart() {
-        #[track_caller]
-        fn check(status: (u8, u8, u8), source: Option<PowerSource>, percent: Option<f64>) {
-            let (found, charge) = power_status(status.0, status.1, status.2);
-            assert_eq!((found.available().copied(), charge.available().copied()), (source, percent));
-        }
-        check((1, 9, 93), Some(PowerSource::Ac), Some(93.0));
-        check((0, 1, 12), Some(PowerSource::Battery), Some(12.0));
-        check((1, 128, 255), Some(PowerSource::Ac), None);
-        check((255, 255, 255), None, None);
-        check((0, 0, 255), Some(PowerSource::Battery), None);
-    }
-
-    #[test]
-    fn windows_11_is_told_by_its_build() {
-        #[track_caller]
-        fn check(product: &str, release: Option<&str>, build: Option<&str>, expected: &str) {
-            assert_eq!(system_name(product, release, build), expected);
-        }
-        check("Windows 10 Pro", Some("24H2"), Some("26100"), "Windows 11 Pro 24H2 (build 26100)");
-        check("Windows 10 Home", Some("22H2"), Some("19045"), "Windows 10 Home 22H2 (build 19045)");
-        check(
-            "Windows Server 2025 Standard",
-            None,
-            Some("26100"),
-            "Windows Server 2025 Standard (build 26100)",
-        );
-        check("Windows 10", None, None, "Windows 10");
-    }
-
-    #[test]
-    fn schemes_have_names() {
-        assert_eq!(scheme_name(0x381b_4222, Some("Ausbalanciert".to_owned())), "balanced");
-        assert_eq!(scheme_name(7, Some("Mine".to_owned())), "Mine");
-        assert_eq!(scheme_name(7, None), "scheme 00000007");
-    }
-}
+mod tests;

@@ -12,7 +12,7 @@ const RELATION_CACHE: u32 = 2;
 const GROUP_CPUS: u32 = 64;
 
 /// Cores and caches as Windows tells of them.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct WindowsLayout {
     /// For each core: its efficiency class (higher is faster) and its logical CPUs.
     pub(crate) cores: Vec<(u8, Vec<u32>)>,
@@ -92,34 +92,11 @@ fn number<const N: usize>(bytes: &[u8], offset: usize) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::windows_machines::{cache_record as cache, core_record as core};
 
     fn record(relation: u32, body: &[u8]) -> Vec<u8> {
-        let mut bytes = relation.to_le_bytes().to_vec();
-        bytes.extend(u32::try_from(body.len() + HEADER_BYTES).unwrap().to_le_bytes());
-        bytes.extend(body);
-        bytes
-    }
-
-    fn affinity(mask: u64, group: u16) -> Vec<u8> {
-        [mask.to_le_bytes().as_slice(), &group.to_le_bytes(), &[0; 6]].concat()
-    }
-
-    fn core(class: u8, mask: u64, group: u16) -> Vec<u8> {
-        let mut body = vec![1, class];
-        body.resize(22, 0);
-        body.extend(1_u16.to_le_bytes());
-        body.extend(affinity(mask, group));
-        record(RELATION_CORE, &body)
-    }
-
-    fn cache(level: u8, size: u32, kind: u32, mask: u64) -> Vec<u8> {
-        let mut body = vec![level, 8];
-        body.extend(64_u16.to_le_bytes());
-        body.extend(size.to_le_bytes());
-        body.extend(kind.to_le_bytes());
-        body.resize(32, 0);
-        body.extend(affinity(mask, 0));
-        record(RELATION_CACHE, &body)
+        let length = u32::try_from(body.len() + HEADER_BYTES).unwrap();
+        [relation.to_le_bytes().as_slice(), &length.to_le_bytes(), body].concat()
     }
 
     #[test]

@@ -81,6 +81,24 @@ fn reads_a_laptop_on_battery() {
 }
 
 #[test]
+fn the_rate_of_the_batteries_is_summed_by_direction() {
+    let rate = |status: &str, files: &[(&str, &str)]| {
+        snapshot(&laptop("0\n", status).files(files)).battery_discharge_watts
+    };
+    let power = ("sys/class/power_supply/BAT0/power_now", "14200000\n");
+    assert_eq!(rate("Discharging\n", &[power]), Reading::Available(14.2));
+    assert_eq!(rate("Charging\n", &[power]), Reading::Available(-14.2));
+    assert_eq!(rate("Full\n", &[]), Reading::Available(0.0));
+    let pair = [
+        ("sys/class/power_supply/BAT0/current_now", "-1000000\n"),
+        ("sys/class/power_supply/BAT0/voltage_now", "12000000\n"),
+    ];
+    assert_eq!(rate("Discharging\n", &pair), Reading::Available(12.0));
+    check_reason(&rate("Discharging\n", &[]), "power_now does not exist");
+    check_reason(&snapshot(&Tree::new().directory(SUPPLY)).battery_discharge_watts, "no battery in ");
+}
+
+#[test]
 fn several_batteries_count_by_their_size() {
     let tree = laptop("0\n", "Discharging\n").files(&[
         ("sys/class/power_supply/BAT1/type", "Battery\n"),

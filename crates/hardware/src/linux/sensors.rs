@@ -15,11 +15,12 @@ const CLOCK_SAMPLES: usize = 32;
 /// `/proc/stat` counts in hundredths of a second on every architecture that Linux supports here.
 const NS_PER_TICK: u64 = 10_000_000;
 
-/// Power source and charge.
+/// Power source, charge and rate.
 #[derive(Debug)]
 pub(crate) struct Power {
     pub(crate) source: Reading<PowerSource>,
     pub(crate) battery_percent: Reading<f64>,
+    pub(crate) battery_discharge_watts: Reading<f64>,
 }
 
 /// Reads all supplies: the mains adapters, then what the batteries say.
@@ -29,7 +30,8 @@ pub(crate) fn read_power(roots: &Roots) -> Power {
         Reading::Unavailable(reason) => {
             return Power {
                 source: Reading::unavailable(reason.clone()),
-                battery_percent: Reading::Unavailable(reason),
+                battery_percent: Reading::unavailable(reason.clone()),
+                battery_discharge_watts: Reading::Unavailable(reason),
             };
         }
     };
@@ -37,6 +39,7 @@ pub(crate) fn read_power(roots: &Roots) -> Power {
     Power {
         source: power_source(&supplies.online, &batteries, &supplies.no_battery),
         battery_percent: charge(&batteries, &supplies.no_battery),
+        battery_discharge_watts: discharge_watts(&batteries, &supplies.no_battery),
     }
 }
 
@@ -48,6 +51,7 @@ pub(crate) fn read_power_source(roots: &Roots) -> Reading<PowerSource> {
             status: read_word(&folder.join("status")),
             percent: Reading::unavailable("not asked for"),
             content: None,
+            watts: Reading::unavailable("not asked for"),
         };
         let batteries: Vec<Battery> = if supplies.online.contains(&true) {
             Vec::new()
@@ -106,6 +110,8 @@ struct Battery {
     percent: Reading<f64>,
     /// Charge now and when full, in a unit that batteries of one machine share.
     content: Option<(f64, f64)>,
+    /// The rate at which it is charged or used, whatever the sign.
+    watts: Reading<f64>,
 }
 
 fn read_battery(supply: &Path) -> Battery {
@@ -115,11 +121,24 @@ fn read_battery(supply: &Path) -> Battery {
             .copied()
             .filter(|value| value.is_finite() && *value >= 0.0)
     };
+    // In microwatts, or in microamperes and microvolts.
+    let signed = |name: &str| {
+        read_number::<f64>(&supply.join(name)).map(f64::abs).and_then(|value| {
+            Reading::from_option(Some(value).filter(|it| it.is_finite()), "the battery's rate is no number")
+        })
+    };
+    let watts = match signed("power_now") {
+        Reading::Available(power) => Reading::Available(power / 1e6),
+        Reading::Unavailable(reason) => match (signed("current_now"), number("voltage_now")) {
+            (Reading::Available(current), Some(voltage)) => Reading::Available(current * voltage / 1e12),
+            _ => Reading::Unavailable(reason),
+        },
+    };
     let content = number("energy_now").zip(number("energy_full")).filter(|(_, full)| *full > 0.0);
     let percent = read_value(&supply.join("capacity"), "a percentage", |text| {
         text.parse::<f64>().ok().filter(|percent| (0.0..=100.0).contains(percent))
     });
-    Battery { status: read_word(&supply.join("status")), percent, content }
+    Battery { status: read_word(&supply.join("status")), percent, content, watts }
 }
 
 fn power_source(online: &[bool], batteries: &[Battery], no_battery: &str) -> Reading<PowerSource> {
@@ -143,6 +162,26 @@ fn power_source(online: &[bool], batteries: &[Battery], no_battery: &str) -> Rea
         }
         None => Reading::unavailable(no_battery),
     }
+}
+
+/// The power that all batteries together give; one that rests gives none.
+fn discharge_watts(batteries: &[Battery], no_battery: &str) -> Reading<f64> {
+    if batteries.is_empty() {
+        return Reading::unavailable(no_battery);
+    }
+    let mut sum = 0.0;
+    for battery in batteries {
+        let sign = match battery.status.available().map(String::as_str) {
+            Some("Discharging") => 1.0,
+            Some("Charging") => -1.0,
+            _ => continue,
+        };
+        match &battery.watts {
+            Reading::Available(watts) => sum += sign * watts,
+            Reading::Unavailable(reason) => return Reading::Unavailable(reason.clone()),
+        }
+    }
+    Reading::Available(sum)
 }
 
 fn charge(batteries: &[Battery], no_battery: &str) -> Reading<f64> {

@@ -100,6 +100,8 @@ pub(crate) fn conditions() -> Conditions {
     Conditions {
         power_source,
         battery_percent,
+        battery_discharge_watts: Reading::unavailable("pmset does not tell the power of the battery"),
+        power_mode: Reading::unavailable("macOS tells no power mode"),
         power_profile: Reading::unavailable("macOS tells no power profile"),
         governor: Reading::unavailable("macOS has no clock governors"),
         cpu_mhz: Reading::unavailable("macOS tells no clock"),

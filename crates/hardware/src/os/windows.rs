@@ -20,7 +20,6 @@ use windows::Win32::System::SystemInformation::{
     GetLogicalProcessorInformationEx, GetNativeSystemInfo, GetSystemDirectoryW, GlobalMemoryStatusEx,
     MEMORYSTATUSEX, RelationAll, SYSTEM_INFO,
 };
-use windows::Win32::System::Threading::{ALL_PROCESSOR_GROUPS, GetActiveProcessorCount};
 
 pub(crate) use self::adapters::{find_adapters, listed_adapters};
 pub(crate) use self::conditions::{conditions, cpu_times, glance};
@@ -33,15 +32,11 @@ pub(crate) use self::processes::{
 };
 use crate::conditions::DriverVersion;
 use crate::host::HostFacts;
-use crate::processor::{Processor, clean_spaces, hypervisor_of_board, vendor_name};
-use crate::topology::{CpuTraits, group_cores};
+use crate::processor::Processor;
 use crate::vulkan::{VulkanDriver, parse_manifest};
-use crate::windows_facts::system_name;
+use crate::windows_facts::HostAnswers;
 use crate::windows_topology::{WindowsLayout, parse_layout};
 
-const CPU_KEY: &str = r"HARDWARE\DESCRIPTION\System\CentralProcessor\0";
-const BIOS_KEY: &str = r"HARDWARE\DESCRIPTION\System\BIOS";
-const VERSION_KEY: &str = r"SOFTWARE\Microsoft\Windows NT\CurrentVersion";
 const FOLDERS_KEY: &str = r"SOFTWARE\Microsoft\Windows\CurrentVersion";
 /// The classes of display adapters and of their software components.
 const DRIVER_CLASSES: [&str; 2] =
@@ -54,112 +49,37 @@ const PATH_UNITS: usize = 512;
 const LAYOUT_LIMIT_BYTES: u32 = 4 << 20;
 
 pub(crate) fn host_facts() -> HostFacts {
-    let processor = Processor::detect();
-    let layout = read_layout();
-    let clocks = conditions::clocks();
-    let traits: Vec<CpuTraits> = layout
-        .iter()
-        .flat_map(|layout| &layout.cores)
-        .flat_map(|(class, cpus)| cpus.iter().map(move |cpu| (*class, *cpu)))
-        .map(|(class, cpu)| CpuTraits {
-            cpu,
-            kind: None,
-            // Classes 0 and 1 are two designs; the step keeps neighbours apart.
-            capacity: Some(1 << class.min(32)),
-            max_mhz: clocks.iter().find(|clock| clock.cpu == cpu).map(|clock| clock.max_mhz),
-        })
-        .collect();
-    // SAFETY: the call only reads a count.
-    let active = unsafe { GetActiveProcessorCount(ALL_PROCESSOR_GROUPS) };
-    let named = |value: &str| registry::text(CPU_KEY, value).as_deref().and_then(clean_spaces);
-    let from_registry = |reading: Reading<String>, value: &str| match reading {
-        found @ Reading::Available(_) => found,
-        Reading::Unavailable(_) => {
-            Reading::from_option(named(value), &format!("the registry has no {value} of the processor"))
-        }
-    };
-    HostFacts {
-        cpu_name: from_registry(processor.name, "ProcessorNameString"),
-        cpu_vendor: from_registry(processor.vendor, "VendorIdentifier").map(|vendor| vendor_name(&vendor)),
-        architecture: processor.architecture,
-        vector_extensions: processor.vector_extensions,
-        logical_cores: active.max(1),
-        usable_cores: processes::usable_cores(),
-        physical_cores: Reading::from_option(
-            layout
-                .as_ref()
-                .and_then(|layout| u32::try_from(layout.cores.len()).ok())
-                .filter(|cores| *cores > 0),
-            "Windows lists no cores",
-        ),
-        clusters: group_cores(&traits, "Windows tells no clock"),
-        caches: layout.map(|layout| layout.caches).unwrap_or_default(),
+    let answers = HostAnswers {
+        processor: Processor::detect(),
+        layout: read_layout(),
+        groups: processes::processor_groups(),
+        max_mhz: conditions::clocks().iter().map(|clock| (clock.cpu, clock.max_mhz)).collect(),
         ram_bytes: memory_status().map(|status| status.ullTotalPhys),
         page_bytes: page_bytes(),
-        huge_pages: Reading::unavailable("Windows has no transparent huge pages"),
-        os: "windows".to_owned(),
-        os_version: os_version(),
-        kernel_version: kernel_version(),
-        virtual_machine: virtual_machine(processor.hypervisor),
-        container: None,
-        libc: None,
-    }
+    };
+    answers.facts(&registry::LocalMachine)
 }
 
-fn virtual_machine(told: Reading<Option<String>>) -> Reading<Option<String>> {
-    if told.available().is_some() {
-        return told;
-    }
-    let board: Vec<String> = ["SystemManufacturer", "SystemProductName", "BIOSVendor"]
-        .iter()
-        .filter_map(|value| registry::text(BIOS_KEY, value))
-        .collect();
-    if board.is_empty() {
-        return Reading::unavailable(
-            "neither the processor nor the firmware tells whether this is a virtual machine",
-        );
-    }
-    Reading::Available(hypervisor_of_board(&board.join(" ")))
-}
-
-fn os_version() -> Reading<String> {
-    let product = registry::text(VERSION_KEY, "ProductName");
-    let release = registry::text(VERSION_KEY, "DisplayVersion");
-    let build = registry::text(VERSION_KEY, "CurrentBuild");
-    Reading::from_option(
-        product.map(|product| system_name(&product, release.as_deref(), build.as_deref())),
-        "the registry has no ProductName",
-    )
-}
-
-pub(super) fn kernel_version() -> Reading<String> {
-    let part = |value: &str| registry::number(VERSION_KEY, value);
-    let build = registry::text(VERSION_KEY, "CurrentBuild");
-    let version = build.map(|build| {
-        let (major, minor) = (part("CurrentMajorVersionNumber"), part("CurrentMinorVersionNumber"));
-        let head = major.zip(minor).map(|(major, minor)| format!("{major}.{minor}.")).unwrap_or_default();
-        let tail = part("UBR").map(|revision| format!(".{revision}")).unwrap_or_default();
-        format!("{head}{build}{tail}")
-    });
-    Reading::from_option(version, "the registry has no CurrentBuild")
-}
-
-fn read_layout() -> Option<WindowsLayout> {
+fn read_layout() -> Reading<WindowsLayout> {
     let mut length = 0;
     // SAFETY: without a buffer the call only writes the length that it needs, and reports an error.
     let asked = unsafe { GetLogicalProcessorInformationEx(RelationAll, None, &raw mut length) };
     if asked.is_ok() || length == 0 || length > LAYOUT_LIMIT_BYTES {
-        return None;
+        return Reading::unavailable(format!(
+            "GetLogicalProcessorInformationEx wants {length} bytes, which cannot be"
+        ));
     }
     // Whole 64-bit words, since the records hold pointers' worth of mask and are aligned so.
     let mut words = vec![0_u64; (length as usize).div_ceil(8)];
     // SAFETY: the buffer is aligned for the records and has at least the length passed in.
-    unsafe {
+    let told = unsafe {
         GetLogicalProcessorInformationEx(RelationAll, Some(words.as_mut_ptr().cast()), &raw mut length)
+    };
+    if let Err(error) = told {
+        return Reading::unavailable(format!("GetLogicalProcessorInformationEx failed: {error}"));
     }
-    .ok()?;
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).take(length as usize).collect();
-    Some(parse_layout(&bytes))
+    Reading::Available(parse_layout(&bytes))
 }
 
 pub(super) fn memory_status() -> Reading<MEMORYSTATUSEX> {

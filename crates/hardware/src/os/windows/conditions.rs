@@ -1,27 +1,49 @@
 //! Power, clocks, load and free memory.
 //!
-//! Invariant: what needs an administrator is not asked for.
+//! Invariant: what needs an administrator, COM or WMI is not asked for, and drivers are asked with a time limit.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use siliconroute_core::Reading;
 use windows::Win32::Foundation::{FILETIME, HLOCAL, LocalFree, STATUS_SUCCESS};
 use windows::Win32::System::Power::{
     CallNtPowerInformation, GetSystemPowerStatus, PROCESSOR_POWER_INFORMATION, PowerGetActiveScheme,
-    PowerReadFriendlyName, ProcessorInformation, SYSTEM_POWER_STATUS,
+    PowerReadFriendlyName, ProcessorInformation, SYSTEM_POWER_STATUS, SystemBatteryState,
 };
 use windows::Win32::System::Threading::GetSystemTimes;
 use windows::Win32::System::WindowsProgramming::QueryUnbiasedInterruptTime;
 use windows::core::GUID;
 
 use super::processes::{NS_PER_TICK, ticks};
+use super::query::Query;
+use super::registry::{self, LocalMachine};
 use crate::conditions::{ClockSpread, Conditions, CpuTimes, PowerSource, Throttling};
 use crate::glance::Glance;
-use crate::windows_facts::{power_status, scheme_name};
+use crate::guard::Watched;
+use crate::windows_facts::{kernel_version, os_version};
+use crate::windows_power::{
+    BATTERY_STATE_BYTES, battery_discharge_watts, power_mode, power_mode_value, power_status, scheme_name,
+    zone_temperatures,
+};
 
-const ADMINISTRATORS_ONLY: &str = "Windows tells temperatures to administrators only";
+const DRIVERS_ONLY: &str = "Windows tells the processor's own temperature to drivers only";
+const POWER_SCHEMES_KEY: &str = r"SYSTEM\CurrentControlSet\Control\Power\User\PowerSchemes";
+const ZONES: [&str; 2] =
+    [r"\Thermal Zone Information(*)\High Precision Temperature", r"\Thermal Zone Information(*)\Temperature"];
+/// A battery answers through the firmware's controller, which takes some tenths of a second on some laptops.
+const TIME_LIMIT: Duration = Duration::from_secs(3);
+static POWER: Mutex<Watched<()>> = Mutex::new(Watched::new("Windows' power manager", TIME_LIMIT, || ()));
+static BATTERY: Mutex<Watched<()>> = Mutex::new(Watched::new("the battery", TIME_LIMIT, || ()));
+static CLOCKS: Mutex<Watched<()>> = Mutex::new(Watched::new("the processor's driver", TIME_LIMIT, || ()));
+static HEAT: Mutex<Watched<[Reading<Query>; 2]>> =
+    Mutex::new(Watched::new("Windows' thermal zones", TIME_LIMIT, || ZONES.map(|zone| Query::open(&[zone]))));
 /// Longer than any name of a power scheme.
 const NAME_UNITS: usize = 512;
 
 /// The clocks of one logical CPU.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Clock {
     pub(super) cpu: u32,
     pub(super) max_mhz: u32,
@@ -38,22 +60,9 @@ pub(crate) fn glance() -> Glance {
         power_profile: power_scheme(),
         governor: Reading::unavailable(NO_GOVERNOR),
         cpu_mhz: Reading::from_option(mean(&current_mhz(&clocks())), NO_CLOCK),
-        cpu_temperature_celsius: Reading::unavailable(ADMINISTRATORS_ONLY),
+        cpu_temperature_celsius: Reading::unavailable(DRIVERS_ONLY),
         cpu_times: cpu_times(),
         free_memory_bytes: super::memory_status().map(|status| status.ullAvailPhys),
-    }
-}
-
-/// The power source and the charge of the batteries.
-fn power() -> (Reading<PowerSource>, Reading<f64>) {
-    let mut status = SYSTEM_POWER_STATUS::default();
-    // SAFETY: the call fills the structure.
-    match unsafe { GetSystemPowerStatus(&raw mut status) } {
-        Ok(()) => power_status(status.ACLineStatus, status.BatteryFlag, status.BatteryLifePercent),
-        Err(error) => {
-            let reason = format!("GetSystemPowerStatus failed: {error}");
-            (Reading::unavailable(reason.clone()), Reading::Unavailable(reason))
-        }
     }
 }
 
@@ -67,25 +76,30 @@ fn mean(clocks: &[f64]) -> Option<f64> {
 
 pub(crate) fn conditions() -> Conditions {
     let (power_source, battery_percent) = power();
+    let power_mode = power_source.clone().and_then(|source| {
+        power_mode(registry::text(POWER_SCHEMES_KEY, power_mode_value(source)).as_deref())
+    });
     let all_clocks = clocks();
     let clocks = current_mhz(&all_clocks);
     Conditions {
         power_source,
         battery_percent,
+        battery_discharge_watts: battery_state().and_then(|state| battery_discharge_watts(&state)),
         power_profile: power_scheme(),
+        power_mode,
         governor: Reading::unavailable(NO_GOVERNOR),
         cpu_mhz: Reading::from_option(mean(&clocks), NO_CLOCK),
         cpu_clocks: Reading::from_option(ClockSpread::of(clocks), NO_CLOCK),
-        cpu_temperature_celsius: Reading::unavailable(ADMINISTRATORS_ONLY),
-        temperatures_celsius: Reading::unavailable(ADMINISTRATORS_ONLY),
+        cpu_temperature_celsius: Reading::unavailable(DRIVERS_ONLY),
+        temperatures_celsius: temperatures(),
         throttling: throttling(&all_clocks),
         load_average_1m: Reading::unavailable("Windows keeps no load average"),
         uptime_ns: uptime_ns(),
         cpu_times: cpu_times(),
         free_memory_bytes: super::memory_status().map(|status| status.ullAvailPhys),
         microcode: Reading::unavailable("the microcode revision is not read on Windows"),
-        os_version: super::os_version(),
-        kernel_version: super::kernel_version(),
+        os_version: os_version(&LocalMachine),
+        kernel_version: kernel_version(&LocalMachine),
         drivers: super::driver_versions(),
     }
 }
@@ -113,8 +127,72 @@ fn uptime_ns() -> Reading<u64> {
     )
 }
 
+/// The power source and the charge of the batteries.
+fn power() -> (Reading<PowerSource>, Reading<f64>) {
+    let asked = POWER.lock().unwrap_or_else(PoisonError::into_inner).ask(|()| power_line());
+    match asked.and_then(|status| status) {
+        Reading::Available((line, flag, percent)) => power_status(line, flag, percent),
+        Reading::Unavailable(reason) => (Reading::unavailable(reason.clone()), Reading::Unavailable(reason)),
+    }
+}
+
+/// Mains, battery flags and percent.
+fn power_line() -> Reading<(u8, u8, u8)> {
+    let mut status = SYSTEM_POWER_STATUS::default();
+    // SAFETY: the call fills the structure.
+    match unsafe { GetSystemPowerStatus(&raw mut status) } {
+        Ok(()) => Reading::Available((status.ACLineStatus, status.BatteryFlag, status.BatteryLifePercent)),
+        Err(error) => Reading::unavailable(format!("GetSystemPowerStatus failed: {error}")),
+    }
+}
+
+/// A `SYSTEM_BATTERY_STATE`.
+///
+/// The power manager is asked rather than each battery or WMI: it needs neither COM nor a handle, answers every user, and
+/// sums the batteries itself.
+fn battery_state() -> Reading<[u8; BATTERY_STATE_BYTES]> {
+    let asked = BATTERY.lock().unwrap_or_else(PoisonError::into_inner).ask(|()| read_battery_state());
+    asked.and_then(|state| state)
+}
+
+/// The state as bytes, since its flags may hold more than a `bool` may.
+fn read_battery_state() -> Reading<[u8; BATTERY_STATE_BYTES]> {
+    // Whole numbers, as which the structure is aligned.
+    let mut state = [0_u32; BATTERY_STATE_BYTES / 4];
+    let bytes = size_of_val(&state) as u32;
+    // SAFETY: the call takes no input and writes at most `bytes` to the state.
+    let status = unsafe {
+        CallNtPowerInformation(SystemBatteryState, None, 0, Some(state.as_mut_ptr().cast()), bytes)
+    };
+    if status != STATUS_SUCCESS {
+        return Reading::unavailable(format!("Windows tells no battery state (error {:#x})", status.0));
+    }
+    let mut told = [0; BATTERY_STATE_BYTES];
+    for (place, byte) in told.iter_mut().zip(state.iter().flat_map(|word| word.to_ne_bytes())) {
+        *place = byte;
+    }
+    Reading::Available(told)
+}
+
+/// The temperatures of the firmware's thermal zones, which every user may read.
+fn temperatures() -> Reading<BTreeMap<String, f64>> {
+    let read = |queries: &mut [Reading<Query>; 2]| {
+        let [tenths, kelvins] = queries.each_ref().map(|query| {
+            let [values] = Query::collect(query);
+            values
+        });
+        zone_temperatures(&tenths, &kelvins)
+    };
+    HEAT.lock().unwrap_or_else(PoisonError::into_inner).ask(read).and_then(|zones| zones)
+}
+
 /// The clocks of the logical CPUs of this program's processor group.
 pub(super) fn clocks() -> Vec<Clock> {
+    let asked = CLOCKS.lock().unwrap_or_else(PoisonError::into_inner).ask(|()| read_clocks());
+    asked.available().cloned().unwrap_or_default()
+}
+
+fn read_clocks() -> Vec<Clock> {
     let count = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).max(64);
     let mut table = vec![PROCESSOR_POWER_INFORMATION::default(); count];
     let bytes = size_of_val(table.as_slice()) as u32;

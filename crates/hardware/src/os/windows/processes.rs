@@ -6,10 +6,15 @@ use siliconroute_core::Reading;
 use windows::Win32::Foundation::{FILETIME, HANDLE};
 use windows::Win32::System::ProcessStatus::{K32GetProcessMemoryInfo, PROCESS_MEMORY_COUNTERS};
 use windows::Win32::System::Threading::{
-    GetCurrentProcess, GetProcessAffinityMask, GetProcessTimes, OpenProcess,
-    PROCESS_QUERY_LIMITED_INFORMATION,
+    GetActiveProcessorCount, GetActiveProcessorGroupCount, GetCurrentProcess, GetProcessAffinityMask,
+    GetProcessGroupAffinity, GetProcessTimes, OpenProcess, PROCESS_QUERY_LIMITED_INFORMATION,
 };
 use windows::core::Owned;
+
+use crate::windows_facts::ProcessorGroups;
+
+/// More groups than Windows makes of the processors of one machine.
+const GROUP_LIMIT: usize = 64;
 
 /// The clock of process times ticks in steps of 100 ns.
 pub(super) const NS_PER_TICK: u64 = 100;
@@ -57,21 +62,24 @@ pub(crate) fn process_cpu_time_ns() -> Reading<u64> {
     }
 }
 
-/// The CPUs that the affinity mask of this process names.
-pub(super) fn usable_cores() -> Reading<f64> {
-    let (mut own, mut system) = (0_usize, 0_usize);
+/// The groups of processors, and what of them this process may use.
+pub(super) fn processor_groups() -> ProcessorGroups {
+    let (mut own, mut group) = (0_usize, 0_usize);
     // SAFETY: the two masks are written once each.
-    let asked = unsafe { GetProcessAffinityMask(own_process(), &raw mut own, &raw mut system) };
-    match asked {
-        // A process with threads in several groups of processors has no single mask.
-        Ok(()) if own == 0 => match std::thread::available_parallelism() {
-            Ok(count) => Reading::Available(count.get() as f64),
-            Err(error) => {
-                Reading::unavailable(format!("the number of usable processors is unknown: {error}"))
-            }
-        },
-        Ok(()) => Reading::Available(f64::from(own.count_ones())),
-        Err(error) => Reading::unavailable(format!("GetProcessAffinityMask failed: {error}")),
+    let asked = unsafe { GetProcessAffinityMask(own_process(), &raw mut own, &raw mut group) };
+    let mut groups = [0_u16; GROUP_LIMIT];
+    let mut count = GROUP_LIMIT as u16;
+    // SAFETY: the list has room for the count stated.
+    let told = unsafe { GetProcessGroupAffinity(own_process(), &raw mut count, groups.as_mut_ptr()) };
+    let count = if told.as_bool() { usize::from(count) } else { 0 };
+    // SAFETY: the call only reads a count.
+    let all = unsafe { GetActiveProcessorGroupCount() };
+    // SAFETY: as above.
+    let active = (0..all).map(|group| unsafe { GetActiveProcessorCount(group) }).collect();
+    ProcessorGroups {
+        masks: asked.is_ok().then_some((own as u64, group as u64)),
+        own: groups.into_iter().take(count).collect(),
+        active,
     }
 }
 

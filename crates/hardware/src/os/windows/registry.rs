@@ -8,6 +8,21 @@ use windows::Win32::System::Registry::{
 };
 use windows::core::HSTRING;
 
+use crate::windows_facts::Registry;
+
+/// The registry of this machine.
+pub(super) struct LocalMachine;
+
+impl Registry for LocalMachine {
+    fn text(&self, key: &str, value: &str) -> Option<String> {
+        text(key, value)
+    }
+
+    fn number(&self, key: &str, value: &str) -> Option<u32> {
+        number(key, value)
+    }
+}
+
 /// Longer than any name or path that is read here.
 const TEXT_UNITS: usize = 2048;
 
@@ -21,7 +36,7 @@ pub(super) fn text(key: &str, value: &str) -> Option<String> {
 }
 
 /// A 32-bit number.
-pub(super) fn number(key: &str, value: &str) -> Option<u32> {
+fn number(key: &str, value: &str) -> Option<u32> {
     let mut number = 0_u32;
     let mut bytes = size_of::<u32>() as u32;
     read(key, value, RRF_RT_REG_DWORD, (&raw mut number).cast(), &mut bytes)?;
