@@ -16,6 +16,7 @@ use siliconroute_core::{AccuracyClass, Chip, Reading, Target, TargetKey};
 use siliconroute_engine::worker::client::{RemoteModel, WorkerClient};
 use siliconroute_engine::worker::process::Launcher;
 use siliconroute_engine::worker::wire::EngineSpec;
+use siliconroute_hardware::ChipFinding;
 
 /// A target with all that is needed to start it, or the reason why it cannot be used.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -78,6 +79,27 @@ impl Discovery {
     /// The targets that can be used.
     pub fn available(&self) -> impl Iterator<Item = &Found> {
         self.found.iter().filter(|found| found.unavailable.is_none())
+    }
+
+    /// The machine's chips: those that the system tells of, and those that only an engine's usable targets run on.
+    ///
+    /// Where an engine has found a chip of a kind, the system's word that there is none is left out.
+    pub fn chips(&self, seen: &[ChipFinding]) -> Vec<ChipFinding> {
+        let mut chips = seen.to_vec();
+        for found in self.available() {
+            let key = &found.target.chip;
+            if chips.iter().any(|finding| finding.chip.available().is_some_and(|chip| chip.key == *key)) {
+                continue;
+            }
+            let kind = found.target.chip_kind;
+            chips.retain(|finding| finding.kind != kind || finding.chip.available().is_some());
+            chips.push(ChipFinding {
+                kind,
+                chip: Reading::Available(found.chip_as_reported()),
+                source: format!("the provider {}", found.target.provider),
+            });
+        }
+        chips
     }
 
     /// The target called `key`, usable or not.

@@ -23,6 +23,7 @@ fn list(session: &Session<'_>) -> Result<ExitCode, Error> {
     let targets = session.router.targets(&mut session.progress())?;
     let machine = session.router.machine();
     let output = session.output;
+    let known = targets.discovery.chips(&machine.chips);
     if output.json {
         let found: Vec<_> = targets
             .discovery
@@ -47,14 +48,14 @@ fn list(session: &Session<'_>) -> Result<ExitCode, Error> {
             "schema": "siliconroute.devices/1",
             "hardware_id": machine.hardware_id,
             "host": machine.host,
-            "chips": machine.chips,
+            "chips": known,
             "targets": found,
         }));
         return Ok(ExitCode::SUCCESS);
     }
     output.line(format!("{} ({})", machine.hardware_id, machine.host.cpu_name));
     let mut chips = table(&["chip", "name", "vendor", "driver"]);
-    for finding in &machine.chips {
+    for finding in &known {
         match &finding.chip {
             Reading::Available(chip) => {
                 let driver = chip.driver.as_deref().unwrap_or("–");

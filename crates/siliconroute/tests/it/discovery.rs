@@ -3,7 +3,8 @@
 use siliconroute::Router;
 use siliconroute::discovery::Found;
 use siliconroute::event::Silent;
-use siliconroute_core::Reading;
+use siliconroute_core::{ChipKind, Reading};
+use siliconroute_hardware::ChipFinding;
 use siliconroute_testkit::{
     Behaviour, FakeEngine, FakeTarget, Fault, Moment, NodePlacement, Outputs, TimeLaw,
 };
@@ -165,4 +166,33 @@ fn whether_a_target_checks_indices_is_probed_and_harms_no_neighbour() {
         let unknown = checks(Some(behaviour)).to_string();
         assert!(unknown.contains("the index probe failed"), "{unknown}");
     }
+}
+
+#[test]
+fn an_npu_that_only_a_provider_knows_is_among_the_chips() {
+    let npu = FakeTarget::new("npu:1022:17f0/vitisai", TimeLaw::new(1e5, 0.001));
+    let unclear = FakeTarget::new("gpu:10de:2684/dml", TimeLaw::new(1e5, 0.001))
+        .always(Behaviour::fault(Moment::Create, Fault::Refuse("which of two it is".to_owned())));
+    let simulated = Simulated::of(vec![
+        FakeEngine::new("onnxruntime", vec![ort()]),
+        FakeEngine::new("fakenpu", vec![npu, unclear]),
+        FakeEngine::new("rten", vec![rten()]),
+    ]);
+    let gap = |kind, reason: &str| ChipFinding {
+        kind,
+        chip: Reading::unavailable(reason),
+        source: "a test".to_owned(),
+    };
+    let seen = [gap(ChipKind::Gpu, "no GPU"), gap(ChipKind::Npu, "no NPU in the device class")];
+    let chips = simulated.router().targets(&mut Silent).unwrap().discovery.chips(&seen);
+    let told: Vec<_> = chips
+        .iter()
+        .map(|finding| {
+            (finding.chip.available().map_or("none", |chip| chip.key.as_str()), finding.source.as_str())
+        })
+        .collect();
+    let expected =
+        [("none", "a test"), ("cpu", "the provider ort"), ("npu:1022:17f0", "the provider vitisai")];
+    assert_eq!(told, expected);
+    assert_eq!(chips[0], seen[0]);
 }
