@@ -1,5 +1,7 @@
 //! What is chosen on which machine.
 
+mod machines;
+
 use super::*;
 
 const BARE: MachineFacts = MachineFacts {
@@ -95,9 +97,13 @@ fn a_package_can_be_taken_by_name_without_its_hardware() {
 
 #[test]
 fn platform_names_match_their_serial_form() {
-    for platform in
-        [Platform::LinuxX86_64, Platform::LinuxArm64, Platform::WindowsX86_64, Platform::MacosArm64]
-    {
+    for platform in [
+        Platform::LinuxX86_64,
+        Platform::LinuxArm64,
+        Platform::WindowsX86_64,
+        Platform::WindowsArm64,
+        Platform::MacosArm64,
+    ] {
         assert_eq!(serde_json::to_value(platform).unwrap(), platform.to_string());
     }
     assert_eq!(Platform::of("freebsd", "x86_64"), None);
