@@ -133,7 +133,7 @@ fn a_second_interrupt_ends_the_program_at_once() {
     // The first one may have ended it in order before the second came.
     if !out.is_empty() {
         let document: serde_json::Value = serde_json::from_str(&out).unwrap();
-        assert_eq!(document["interrupted"], true);
+        assert_eq!(document["interrupted"], true, "{document}\n{messages}");
     }
     sandbox.is_intact();
     sandbox.measure();

@@ -12,10 +12,14 @@ use std::ptr;
 use ort::AsPointer;
 use ort::device::Device;
 use ort::environment::Environment;
-use ort::ep::{ExecutionProvider as _, OpenVINO};
+use ort::ep::coreml::{ComputeUnits, ModelFormat};
+use ort::ep::{
+    ArbitrarilyConfigurableExecutionProvider as _, CoreML, ExecutionProvider as _, ExecutionProviderDispatch,
+    OpenVINO,
+};
 use ort::memory::DeviceType;
 use ort::sys;
-use siliconroute_core::chip::ListedAdapter;
+use siliconroute_core::chip::{ChipIdentity, ListedAdapter};
 use siliconroute_core::{ChipKey, ChipKind, ProviderName, Reading, Target, TargetKey};
 
 use super::reported::{ReportedDevice, Tie, is_passing};
@@ -24,6 +28,8 @@ use crate::session::{Offer, one_line};
 
 /// OpenVINO's registered name.
 pub(super) const OPENVINO: &str = OpenVINO::NAME;
+/// Core ML's registered name.
+const COREML: &str = CoreML::NAME;
 
 /// What the CPU can compute natively, as far as it decides which targets there are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -54,12 +60,12 @@ pub(super) enum Access {
 }
 
 /// What a provider needs beyond its options.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Quirks {
     /// Compiles for one set of shapes: free dimensions are fixed when the session is made.
     pub(super) static_shapes: bool,
-    /// Refuses sessions with memory patterns.
-    pub(super) no_memory_pattern: bool,
+    /// Refuses sessions with memory patterns or with operators side by side.
+    pub(super) one_operator_at_a_time: bool,
     /// Crashes when two sessions are used at once.
     pub(super) one_at_a_time: bool,
     /// Knows its adapter by the position in DXGI's list, which is looked up when the session is made.
@@ -67,6 +73,7 @@ pub(super) struct Quirks {
 }
 
 /// A fixed set of options that makes a target of its own.
+#[derive(Debug, PartialEq, Eq)]
 struct Variant {
     name: Option<&'static str>,
     options: Vec<(&'static str, String)>,
@@ -84,16 +91,19 @@ pub(super) fn register_and_list(
     let mut chips = Chips { list: adapters, listed: None };
     let mut configured = list(environment, 0, version, cpu, &mut chips);
     configured.extend(list_by_name(&configured, version, built_in, cpu));
-    let mut refused = Vec::new();
+    let offered = |name: &str| configured.iter().any(|entry| entry.registered_name == name);
+    let mut refused = refuse_unlisted(built_in, offered, version);
     for plugin in plugins {
         let known = environment.devices().count();
         if let Err(error) = environment.register_ep_library(plugin.name.clone(), &plugin.library) {
-            refused.push(refuse(plugin, &format!("the plugin does not register: {}", one_line(&error))));
+            let reason = format!("the plugin does not register: {}", one_line(&error));
+            refused.push(refuse(&plugin.name, &plugin.version, &reason));
             continue;
         }
         let offers = list(environment, known, &plugin.version, cpu, &mut chips);
         if offers.is_empty() {
-            refused.push(refuse(plugin, "the plugin registers, but finds no device that it supports"));
+            let reason = "the plugin registers, but finds no device that it supports";
+            refused.push(refuse(&plugin.name, &plugin.version, reason));
         }
         configured.extend(offers);
     }
@@ -148,28 +158,93 @@ fn list(
 }
 
 /// The targets of compiled-in providers that the library does not list as devices.
-///
-/// Only OpenVINO's CPU can be told without a list; a GPU or NPU behind such a name could be any one.
 fn list_by_name(
     listed: &[Configured],
     version: &str,
     built_in: &[String],
     cpu: CpuFeatures,
 ) -> Vec<Configured> {
-    let name = OPENVINO;
-    let wanted = built_in.iter().any(|other| other == name)
-        && listed.iter().all(|configured| configured.registered_name != name)
-        && OpenVINO::is_available().unwrap_or(false);
-    if !wanted {
-        return Vec::new();
+    let mut configured = Vec::new();
+    for name in built_in.iter().filter(|name| listed.iter().all(|entry| entry.registered_name != **name)) {
+        let available = match name.as_str() {
+            OPENVINO => OpenVINO::is_available(),
+            COREML => CoreML::is_available(),
+            _ => continue,
+        };
+        if !available.unwrap_or(false) {
+            continue;
+        }
+        for place in places_by_name(name) {
+            for mut variant in variants(ProviderName::parse(name).as_str(), place.kind, cpu) {
+                variant.options.extend(place.options.clone());
+                let entry =
+                    configure(name, version, place.kind, &place.chip, variant, Access::Name, BTreeMap::new());
+                configured.push(entry);
+            }
+        }
     }
-    variants("openvino", ChipKind::Cpu, cpu)
-        .into_iter()
-        .map(|mut variant| {
-            variant.options.push(("device_type", "CPU".to_owned()));
-            configure(name, version, ChipKind::Cpu, &ChipKey::cpu(), variant, Access::Name, BTreeMap::new())
-        })
-        .collect()
+    configured
+}
+
+/// A chip that a provider can be put onto by name and options alone.
+struct Place {
+    kind: ChipKind,
+    chip: ChipKey,
+    options: Vec<(&'static str, String)>,
+}
+
+/// Where a provider of that name runs for certain. A GPU or NPU behind any other name could be any one.
+fn places_by_name(registered_name: &str) -> Vec<Place> {
+    match registered_name {
+        OPENVINO => vec![Place {
+            kind: ChipKind::Cpu,
+            chip: ChipKey::cpu(),
+            options: vec![("device_type", "CPU".to_owned())],
+        }],
+        // Apple's processors have one GPU and one Neural Engine. Core ML leaves to the CPU what they cannot compute,
+        // and does not tell.
+        COREML => {
+            [(ChipKind::Gpu, ComputeUnits::CPUAndGPU), (ChipKind::Npu, ComputeUnits::CPUAndNeuralEngine)]
+                .into_iter()
+                .map(|(kind, units)| Place {
+                    kind,
+                    chip: ChipIdentity { bus_address: Some("soc".to_owned()), ..ChipIdentity::default() }
+                        .key(kind),
+                    options: vec![
+                        ("MLComputeUnits", units.to_string()),
+                        ("ModelFormat", ModelFormat::MLProgram.to_string()),
+                    ],
+                })
+                .collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// A provider to be put into a session by its name.
+pub(super) fn provider_by_name(
+    registered_name: &str,
+    options: &BTreeMap<String, String>,
+) -> ExecutionProviderDispatch {
+    macro_rules! with_options {
+        ($provider:ty) => {{
+            let provider = <$provider>::default();
+            options
+                .iter()
+                .fold(provider, |provider, (key, value)| provider.with_arbitrary_config(key, value))
+                .build()
+        }};
+    }
+    let provider = if registered_name == COREML { with_options!(CoreML) } else { with_options!(OpenVINO) };
+    provider.error_on_failure()
+}
+
+/// The built-in providers of which nothing was `offered`, with the reason, since their package was installed for them.
+fn refuse_unlisted(built_in: &[String], offered: impl Fn(&str) -> bool, version: &str) -> Vec<Offer> {
+    let unlisted = built_in.iter().filter(|name| !offered(name));
+    let reason = "the runtime library lists no device for this provider: its driver or its libraries are missing here, \
+         or this build cannot name devices";
+    unlisted.map(|name| refuse(name, version, reason)).collect()
 }
 
 fn configure(
@@ -199,12 +274,12 @@ fn configure(
     }
 }
 
-fn refuse(plugin: &Plugin, reason: &str) -> Offer {
-    let provider = ProviderName::parse(&plugin.name);
+fn refuse(registered_name: &str, version: &str, reason: &str) -> Offer {
+    let provider = ProviderName::parse(registered_name);
     let target = Target {
         key: TargetKey(format!("*/{provider}")),
         provider,
-        provider_version: plugin.version.clone(),
+        provider_version: version.to_owned(),
         chip: ChipKey("*".to_owned()),
         chip_kind: ChipKind::Cpu,
         options: BTreeMap::new(),
@@ -235,15 +310,36 @@ fn variants(provider: &str, kind: ChipKind, cpu: CpuFeatures) -> Vec<Variant> {
             };
             vec![plain(config("f32")), Variant { name: Some("f16"), options: config("f16") }]
         }
-        ("qnn", _) => vec![plain(vec![("backend_type", "htp".to_owned())])],
+        ("qnn", kind) => qnn_variants(kind, cfg!(target_arch = "x86_64")),
         _ => vec![plain(Vec::new())],
+    }
+}
+
+/// QNN's back ends. The provider computes on the one that it is told, whichever device it was given.
+///
+/// On x86 the library of the NPU is an imitation that runs on the CPU; elsewhere a CPU device with that library would
+/// be the NPU under another name, and the package brings no library for the CPU.
+fn qnn_variants(kind: ChipKind, imitated: bool) -> Vec<Variant> {
+    let backend = |name: &str| ("backend_type", name.to_owned());
+    match kind {
+        ChipKind::Npu => vec![
+            Variant { name: None, options: vec![backend("htp")] },
+            // The NPU's usual clocks are those of a power saver.
+            Variant {
+                name: Some("burst"),
+                options: vec![backend("htp"), ("htp_performance_mode", "burst".to_owned())],
+            },
+        ],
+        ChipKind::Gpu => vec![Variant { name: None, options: vec![backend("gpu")] }],
+        ChipKind::Cpu if imitated => vec![Variant { name: None, options: vec![backend("htp")] }],
+        ChipKind::Cpu => Vec::new(),
     }
 }
 
 fn quirks(provider: &str) -> Quirks {
     Quirks {
         static_shapes: provider == "qnn",
-        no_memory_pattern: provider == "dml",
+        one_operator_at_a_time: provider == "dml",
         one_at_a_time: provider == "webgpu",
         by_dxgi_position: provider == "dml",
     }
@@ -298,3 +394,6 @@ unsafe fn key_values(list: *const sys::OrtKeyValuePairs) -> BTreeMap<String, Str
     };
     (0..count).map(|index| (text(keys, index), text(values, index))).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,11 +2,11 @@
 //!
 //! Invariant: input values are made once, in [`Session::set_inputs`]; a run passes them as they are.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use half::{bf16, f16};
 use ort::environment::Environment;
-use ort::ep::{ArbitrarilyConfigurableExecutionProvider as _, OpenVINO};
 use ort::session::{Session as OrtSession, SessionInputValue, builder::GraphOptimizationLevel};
 use ort::value::{DynValue, Tensor as OrtTensor, TensorElementType, ValueType};
 use siliconroute_core::Reading;
@@ -14,7 +14,7 @@ use siliconroute_core::tensor::{NamedTensor, Tensor, TensorData, TensorSpec};
 use siliconroute_core::trial::Placement;
 
 use super::compile_cache::{self, Cached};
-use super::devices::{Access, Configured};
+use super::devices::{self, Access, Configured};
 use super::reported::dxgi_position;
 use super::{ListAdapters, placement};
 use crate::session::{RunError, Session, SessionError, SessionRequest, check_inputs, one_line};
@@ -70,48 +70,76 @@ pub(super) fn create(
     }))
 }
 
+/// What a session is set up with, whatever its device.
+#[derive(Debug, PartialEq, Eq)]
+struct Setup {
+    threads: Option<usize>,
+    /// Whether memory patterns and operators side by side are switched off; else they are as the library has them.
+    one_operator_at_a_time: bool,
+    /// Sizes for the free dimensions, by name.
+    dimensions: Vec<(String, i64)>,
+    entries: Vec<(&'static str, String)>,
+    /// The provider's options, by their plain keys.
+    options: BTreeMap<String, String>,
+}
+
+impl Setup {
+    fn new(configured: &Configured, request: &SessionRequest<'_>, cached: &Cached) -> Self {
+        let mut entries = vec![(placement::RECORD_KEY, "1".to_owned())];
+        entries.extend(cached.entries.clone());
+        let mut options = configured.offer.target.options.clone();
+        options.extend(cached.options.clone());
+        let dimensions = request.bindings.0.iter().filter(|_| configured.quirks.static_shapes);
+        Self {
+            threads: request.threads.map(|threads| threads as usize),
+            one_operator_at_a_time: configured.quirks.one_operator_at_a_time,
+            dimensions: dimensions
+                .map(|(name, &size)| (name.clone(), i64::try_from(size).unwrap_or(i64::MAX)))
+                .collect(),
+            entries,
+            options,
+        }
+    }
+
+    /// The options as a device's provider takes them.
+    fn prefixed_options(&self, registered_name: &str) -> Vec<(String, String)> {
+        self.options.iter().map(|(key, value)| (format!("{registered_name}.{key}"), value.clone())).collect()
+    }
+}
+
 fn commit(
     environment: &Environment,
     configured: &Configured,
     request: &SessionRequest<'_>,
     cached: &Cached,
 ) -> ort::Result<OrtSession> {
-    let mut builder = OrtSession::builder(environment)?
-        .with_optimization_level(GraphOptimizationLevel::All)?
-        .with_config_entry(placement::RECORD_KEY, "1")?;
-    if let Some(threads) = request.threads {
-        builder = builder.with_intra_threads(threads as usize)?;
+    let setup = Setup::new(configured, request, cached);
+    let mut builder =
+        OrtSession::builder(environment)?.with_optimization_level(GraphOptimizationLevel::All)?;
+    if let Some(threads) = setup.threads {
+        builder = builder.with_intra_threads(threads)?;
     }
-    if configured.quirks.no_memory_pattern {
+    if setup.one_operator_at_a_time {
         builder = builder.with_memory_pattern(false)?.with_parallel_execution(false)?;
     }
-    if configured.quirks.static_shapes {
-        for (dimension, &size) in &request.bindings.0 {
-            builder = builder.with_dimension_override(dimension, i64::try_from(size).unwrap_or(i64::MAX))?;
-        }
+    for (dimension, size) in &setup.dimensions {
+        builder = builder.with_dimension_override(dimension, *size)?;
     }
-    for (key, value) in &cached.entries {
+    for (key, value) in &setup.entries {
         builder = builder.with_config_entry(*key, value)?;
     }
-    let mut options = configured.offer.target.options.clone();
-    options.extend(cached.options.clone());
     let mut builder = match configured.access {
         Access::Device(index) => {
             let device = environment
                 .devices()
                 .nth(index)
                 .ok_or_else(|| ort::Error::new("the device vanished from the runtime library's list"))?;
-            let prefixed = |(key, value): (&String, &String)| {
-                (format!("{}.{key}", configured.registered_name), value.clone())
-            };
-            let options: Vec<(String, String)> = options.iter().map(prefixed).collect();
+            let options = setup.prefixed_options(&configured.registered_name);
             builder.with_devices([device], Some(&options))?
         }
         Access::Name => {
-            let provider = options.iter().fold(OpenVINO::default(), |provider, (key, value)| {
-                provider.with_arbitrary_config(key, value)
-            });
-            builder.with_execution_providers([provider.build().error_on_failure()])?
+            let provider = devices::provider_by_name(&configured.registered_name, &setup.options);
+            builder.with_execution_providers([provider])?
         }
     };
     builder.commit_from_file(cached.model.as_deref().unwrap_or(request.model))
@@ -248,3 +276,6 @@ fn from_value(value: &DynValue) -> Result<Tensor, String> {
     let shape = shape.into_iter().map(|size| usize::try_from(size).unwrap_or(0)).collect();
     Tensor::new(shape, data).map_err(|error| one_line(&error))
 }
+
+#[cfg(test)]
+mod tests;
