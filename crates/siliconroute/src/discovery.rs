@@ -115,6 +115,18 @@ pub struct EngineToAsk {
     pub spec: EngineSpec,
     /// What a target is called that never came to be, such as `openvino 1.8.1`.
     pub label: String,
+    /// What its package must find on the machine besides, in words.
+    pub requires: Option<String>,
+}
+
+impl EngineToAsk {
+    /// The reason why a library of this engine cannot be used, with what the machine may lack.
+    fn explain(&self, reason: String) -> String {
+        match &self.requires {
+            Some(requires) => format!("{reason} (it needs {requires})"),
+            None => reason,
+        }
+    }
 }
 
 fn not_probed() -> Reading<bool> {
@@ -161,7 +173,7 @@ pub fn discover_targets(
                 device: offer.device,
                 proven_error: Reading::unavailable("the probe did not run"),
                 checks_indices: not_probed(),
-                unavailable: offer.unavailable,
+                unavailable: offer.unavailable.map(|reason| engine.explain(reason)),
                 may_pass: false,
             };
             if entry.unavailable.is_none() {
@@ -353,7 +365,10 @@ fn lost_engine(engine: &EngineToAsk, failure: &Failure) -> Found {
         device: std::collections::BTreeMap::new(),
         proven_error: Reading::unavailable("the engine did not start"),
         checks_indices: Reading::unavailable("the engine did not start"),
-        unavailable: Some(failure.to_string()),
+        unavailable: Some(match failure.kind {
+            FailureKind::Refused => engine.explain(failure.to_string()),
+            _ => failure.to_string(),
+        }),
         may_pass: may_pass(failure),
     }
 }
@@ -364,3 +379,6 @@ fn may_pass(failure: &Failure) -> bool {
         FailureKind::Refused | FailureKind::FellBack => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -112,11 +112,16 @@ impl Machine {
         let runtime = packages.iter().find(|package| package.name == MAIN_RUNTIME);
         if let Some(runtime) = runtime {
             let plain = self.onnx_runtime(runtime, None);
-            engines.push(EngineToAsk { spec: plain, label: format!("ort {}", runtime.version) });
+            engines.push(EngineToAsk {
+                spec: plain,
+                label: format!("ort {}", runtime.version),
+                requires: requirement(runtime),
+            });
             let plugins = packages.iter().filter(|package| package.kind == PackageKind::Plugin);
             engines.extend(plugins.map(|plugin| EngineToAsk {
                 spec: self.onnx_runtime(runtime, Some(plugin)),
                 label: format!("{} {}", plugin.name, plugin.version),
+                requires: requirement(plugin),
             }));
         }
         let others = packages
@@ -125,8 +130,10 @@ impl Machine {
         engines.extend(others.map(|other| EngineToAsk {
             spec: self.onnx_runtime(other, None),
             label: format!("{} {}", other.name, other.version),
+            requires: requirement(other),
         }));
-        engines.push(EngineToAsk { spec: EngineSpec::Rten, label: format!("rten {RTEN_VERSION}") });
+        let label = format!("rten {RTEN_VERSION}");
+        engines.push(EngineToAsk { spec: EngineSpec::Rten, label, requires: None });
         engines
     }
 
@@ -187,6 +194,12 @@ fn plugin_of(package: &Installed, runtime: &Installed) -> Option<Plugin> {
         version: format!("{} on {} {}", package.version, runtime.name, runtime.version),
         library: package.library.clone(),
     })
+}
+
+/// What the package's wheel needs of the machine besides, as the table says.
+fn requirement(package: &Installed) -> Option<String> {
+    let known = Table::embedded().get(&package.name).filter(|known| known.version == package.version)?;
+    known.wheel(package.platform)?.requires.clone()
 }
 
 /// The usable installed packages, and what is wrong with the others.
