@@ -54,7 +54,7 @@ pub(crate) fn run() -> Result<()> {
 }
 
 /// Returns the folder of the standard library's source: the toolchain's own, else one that is downloaded.
-fn standard_library_source(scripts: &Path, cache: &Path, release: &str) -> Result<PathBuf> {
+pub(crate) fn standard_library_source(scripts: &Path, cache: &Path, release: &str) -> Result<PathBuf> {
     let sysroot = output(Command::new("rustc").args(["--print", "sysroot"]))?;
     let component = Path::new(sysroot.trim()).join("lib/rustlib/src/rust/library");
     if is_library(&component) {
@@ -78,13 +78,13 @@ fn is_library(folder: &Path) -> bool {
 }
 
 /// Returns the release number, such as `1.95.0`, out of the output of `rustc -vV`.
-fn rustc_release(verbose_version: &str) -> Result<String> {
+pub(crate) fn rustc_release(verbose_version: &str) -> Result<String> {
     let release = verbose_version.lines().find_map(|line| line.strip_prefix("release: "));
     Ok(release.context("`rustc -vV` states no release")?.trim().to_owned())
 }
 
 /// Returns where the checks keep what they can use again, which is outside the checkout.
-fn cache_folder(chosen: Option<OsString>, home: Option<OsString>) -> Result<PathBuf> {
+pub(crate) fn cache_folder(chosen: Option<OsString>, home: Option<OsString>) -> Result<PathBuf> {
     let folder = match (chosen, home) {
         (Some(chosen), _) => PathBuf::from(chosen),
         (None, Some(home)) => Path::new(&home).join(".cache/siliconroute-ci"),

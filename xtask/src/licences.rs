@@ -3,12 +3,13 @@
 //! Invariant: the whole tree is looked at, on all platforms and with all features, as the lock file has it.
 //! Known vulnerabilities are not looked for here: their list has to be fetched anew each time.
 
-mod expression;
+pub(crate) mod expression;
 #[cfg(test)]
 mod tests;
 
 use anyhow::{Result, bail};
 
+use crate::dist::{self, notices};
 use crate::workspace::{Package, Workspace};
 
 /// Licences whose terms are met by shipping the licence's text.
@@ -33,7 +34,8 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[];
 
 /// Prints every dependency that may not be used, and fails when there is one.
 pub(crate) fn run() -> Result<()> {
-    let packages = Workspace::load()?.load_dependency_tree()?;
+    let workspace = Workspace::load()?;
+    let packages = workspace.load_dependency_tree()?;
     let foreign: Vec<Package> = packages.into_iter().filter(|package| package.source.is_some()).collect();
     let problems: Vec<String> = foreign.iter().filter_map(find_problem).collect();
     for problem in &problems {
@@ -43,6 +45,10 @@ pub(crate) fn run() -> Result<()> {
         bail!("{} of {} dependencies may not be used", problems.len(), foreign.len());
     }
     println!("{} dependencies: every licence is on the list, every source is a registry", foreign.len());
+    for triple in dist::triples() {
+        let bytes = notices::of_program(&workspace, triple)?.len();
+        println!("{triple}: every linked package has its licence's text ({bytes} bytes of notices)");
+    }
     Ok(())
 }
 

@@ -1,12 +1,14 @@
 //! The project's own automation: `cargo xtask <command>`, the same on a developer's machine and in CI.
 //!
 //! Reading order: `ci` (what runs), `step` (how a step runs), `workspace` (what is looked at), `tidy`
-//! (the project's rules), `licences` (what may be depended on), `cross` (the other operating systems).
+//! (the project's rules), `licences` (what may be depended on), `cross` (the other operating systems), `dist`
+//! (archives for users).
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a developer's command talks on the terminal")]
 
 mod ci;
 mod cross;
+mod dist;
 mod licences;
 mod step;
 mod tidy;
@@ -18,10 +20,11 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
-  ci          everything below but `cross`, with formatting, lints, tests and docs; stops at the first failure
+  ci          everything below but `cross` and `dist`, with formatting, lints, tests and docs; stops at the first failure
   tidy        the project's own rules: crate arrows, guarded dependencies, file headers, file lengths, names
-  licences    the licence and the source of every dependency
-  cross       lints for Windows (x64, ARM64) and macOS (ARM64); needs the standard library's source";
+  licences    the licence and the source of every dependency, and the licences' texts for the archives
+  cross       lints for Windows (x64, ARM64) and macOS (ARM64); needs the standard library's source
+  dist [NAME] archives of the program with checksums, for linux-x64, windows-x64 and windows-arm64, or one of them";
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
@@ -31,6 +34,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(),
         ["licences"] => licences::run(),
         ["cross"] => cross::run(),
+        ["dist", names @ ..] => dist::run(names),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;

@@ -71,6 +71,12 @@ impl Workspace {
         &self.packages
     }
 
+    /// The version of the workspace's package `name`.
+    pub(crate) fn version_of(&self, name: &str) -> Result<String> {
+        let package = self.packages.iter().find(|package| package.name == name);
+        Ok(package.with_context(|| format!("the workspace has no package {name}"))?.version.clone())
+    }
+
     /// Asks cargo for every package of the dependency tree, on all platforms, as the lock file has them.
     pub(crate) fn load_dependency_tree(&self) -> Result<Vec<Package>> {
         let arguments = ["metadata", "--locked", "--all-features", "--format-version=1"];

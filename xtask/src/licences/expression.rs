@@ -12,7 +12,7 @@ const DEEPEST: usize = 16;
 /// # Errors
 ///
 /// Fails on text that is not such an expression.
-pub(super) fn is_satisfied(expression: &str, allowed: &dyn Fn(&str) -> bool) -> Result<bool> {
+pub(crate) fn is_satisfied(expression: &str, allowed: &dyn Fn(&str) -> bool) -> Result<bool> {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let words: Vec<&str> = spaced.split_whitespace().collect();
     let mut parser = Parser { words: &words, allowed };
