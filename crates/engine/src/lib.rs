@@ -4,10 +4,11 @@
 //! runtime library.
 //!
 //! Reading order: [`session`] (the traits), [`rten`], [`onnxruntime`], [`timing`], [`worker`], [`packages`],
-//! [`regular_file`].
+//! [`regular_file`], `process_group`.
 
 pub mod onnxruntime;
 pub mod packages;
+mod process_group;
 pub mod regular_file;
 pub mod rten;
 pub mod session;

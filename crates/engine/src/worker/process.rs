@@ -17,6 +17,7 @@ use siliconroute_core::trial::{Failure, FailureKind};
 
 use super::last_words::LastWords;
 use super::wire::{EngineSpec, Request, Response, WireError, encode_frame, read_message};
+use crate::process_group::separate;
 
 /// How often a waiting parent looks at the worker's memory and at the wish to stop.
 const WATCH_INTERVAL: Duration = Duration::from_millis(100);
@@ -35,10 +36,6 @@ const LOADER_PATH: &str = if cfg!(windows) {
 } else {
     "LD_LIBRARY_PATH"
 };
-
-/// Keeps a console's Ctrl-C from a Windows process.
-#[cfg(windows)]
-const CREATE_NEW_PROCESS_GROUP: u32 = 0x0000_0200;
 
 /// A worker to talk to.
 pub trait Worker: Send {
@@ -104,10 +101,7 @@ impl Launcher for ProcessLauncher {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         // An interrupt from the terminal is the parent's to handle; it ends its workers itself.
-        #[cfg(unix)]
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        #[cfg(windows)]
-        std::os::windows::process::CommandExt::creation_flags(&mut command, CREATE_NEW_PROCESS_GROUP);
+        separate(&mut command);
         let mut child = command.spawn().map_err(|error| {
             let program = self.program.display();
             Failure::new(FailureKind::Crashed, format!("the worker `{program}` cannot be started: {error}"))

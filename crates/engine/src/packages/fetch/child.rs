@@ -9,6 +9,8 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use crate::process_group::separate;
+
 /// How often the program is looked at.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long the messages of an ended program may take to arrive.
@@ -44,9 +46,8 @@ pub(super) fn run(
 ) -> Result<Outcome, RunError> {
     let started = Instant::now();
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    // In a group of its own, pip can be ended together with whatever it started.
-    #[cfg(unix)]
-    std::os::unix::process::CommandExt::process_group(command, 0);
+    // In a group of its own, pip can also be ended together with whatever it started.
+    separate(command);
     let mut child = command.spawn().map_err(RunError::Io)?;
     let chunks = child.stderr.take().map(listen);
     let mut messages = Vec::new();
