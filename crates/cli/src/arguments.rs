@@ -25,7 +25,7 @@ work_failed, usage, nothing_suitable, store or interrupted; the hint may be null
 
 /// Measures ONNX models on every chip of this machine and routes each inference to the best one.
 #[derive(Debug, Parser)]
-#[command(name = "siliconroute", version, after_help = EXIT_CODES, propagate_version = true)]
+#[command(name = "siliconroute", bin_name = "siliconroute", version, after_help = EXIT_CODES, propagate_version = true)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) global: Global,
