@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use siliconroute::settings::Settings;
 use siliconroute::{Options, Router};
@@ -38,6 +38,8 @@ pub fn step_clock() -> i64 {
 #[derive(Debug)]
 pub struct TestHome {
     folder: TempDir,
+    /// Where tests share their models, unless this one has a folder of its own.
+    shared: Mutex<Option<PathBuf>>,
 }
 
 impl TestHome {
@@ -49,9 +51,23 @@ impl TestHome {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         std::fs::create_dir_all(models).expect("the folder of models can be made");
         // Generating 100 MB anew for every test would take longer than the tests themselves.
-        #[cfg(unix)]
-        std::os::unix::fs::symlink(models, folder.path().join("models")).expect("a link can be made");
-        Self { folder }
+        share_models(models, &folder.path().join("models"));
+        Self { folder, shared: Mutex::new(Some(models.to_owned())) }
+    }
+
+    /// Gives this home a folder of models that no other test sees, and that is empty.
+    ///
+    /// # Panics
+    /// When the folder cannot be made.
+    pub fn separate_models(&self) -> PathBuf {
+        let models = self.path().join("models");
+        if self.shared.lock().expect("no test panics in here").take().is_some() {
+            let link = models.is_symlink();
+            if link { std::fs::remove_file(&models) } else { std::fs::remove_dir_all(&models) }
+                .expect("the models can be left to other tests");
+            std::fs::create_dir(&models).expect("the folder of models can be made");
+        }
+        models
     }
 
     /// The folder.
@@ -118,5 +134,39 @@ impl TestHome {
     /// When it cannot be opened.
     pub fn router(&self, launcher: &FakeLauncher) -> Router {
         Router::open(self.options(launcher)).expect("a router opens on an own home")
+    }
+}
+
+impl Drop for TestHome {
+    fn drop(&mut self) {
+        let shared = self.shared.get_mut().ok().and_then(Option::take);
+        let models = self.folder.path().join("models");
+        if let Some(shared) = shared.filter(|_| !models.is_symlink()) {
+            link_models(&models, &shared);
+        }
+    }
+}
+
+/// Lets the folder `models` hold what `shared` holds.
+#[cfg(unix)]
+fn share_models(shared: &Path, models: &Path) {
+    std::os::unix::fs::symlink(shared, models).expect("a link can be made");
+}
+
+/// Lets the folder `models` hold what `shared` holds; on Windows, a link to a folder needs a privilege.
+#[cfg(not(unix))]
+fn share_models(shared: &Path, models: &Path) {
+    std::fs::create_dir(models).expect("the folder of models can be made");
+    link_models(shared, models);
+}
+
+/// Gives the models in `from` a second name in `to`; what cannot be linked is generated anew.
+fn link_models(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        // Under any other name a model may be written just now.
+        if name.to_string_lossy().ends_with(".onnx") {
+            drop(std::fs::hard_link(entry.path(), to.join(name)));
+        }
     }
 }

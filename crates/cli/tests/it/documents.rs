@@ -1,7 +1,5 @@
 //! `--json`: one document on standard output, whatever the command; and readers that go away.
 
-use std::process::{Command, Stdio};
-
 use crate::program::{MODEL, Ran, Sandbox};
 
 #[test]
@@ -89,7 +87,6 @@ fn a_result_that_is_a_failure_is_one_document_with_the_error() {
 }
 
 /// What was written is all or nothing for a reader that has gone.
-#[cfg(unix)]
 #[test]
 fn a_reader_that_has_gone_is_no_error() {
     let sandbox = Sandbox::new();
@@ -119,7 +116,7 @@ fn a_reader_that_has_gone_is_no_error() {
 fn closed_standard_streams_are_no_error() {
     let sandbox = Sandbox::new();
     for closed in [">&-", "2>&-", "<&-", ">&- 2>&- <&-"] {
-        let mut command = Command::new("sh");
+        let mut command = std::process::Command::new("sh");
         sandbox.prepare(&mut command);
         let script = format!("exec \"$0\" --home home --offline devices {closed}");
         let ran = command.args(["-c", &script, env!("CARGO_BIN_EXE_siliconroute")]).output().unwrap();
@@ -143,7 +140,7 @@ fn a_result_that_cannot_be_written_is_an_error() {
     ] {
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
         let mut command = sandbox.command(arguments);
-        let ran = Ran::of(command.stdout(Stdio::from(full)).output().unwrap());
+        let ran = Ran::of(command.stdout(full).output().unwrap());
         assert_eq!(ran.code(), Some(1), "{arguments:?}");
         assert!(arguments == ["--help"] || ran.err.contains("cannot write the result"), "{}", ran.err);
     }

@@ -57,7 +57,7 @@ fn the_help_lists_the_exit_code_of_every_kind_of_error() {
     let help = Sandbox::new().succeed(&["--help"]).out;
     let (_, listed) = help.split_once("Exit codes:\n").unwrap();
     let listed: Vec<u8> =
-        listed.lines().filter_map(|line| line.split_whitespace().next()?.parse().ok()).collect();
+        listed.lines().filter_map(|line| line.split_whitespace().next()?.parse::<u8>().ok()).collect();
     let kinds = [
         ErrorKind::WorkFailed,
         ErrorKind::Usage,

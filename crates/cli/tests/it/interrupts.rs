@@ -1,76 +1,9 @@
-//! Interrupts, sudden ends, and two programs in one home.
+//! Interrupts, as a terminal or a supervisor sends them.
+//!
+//! Invariant: none leaves a home that cannot be used. Windows has no signals that a test could send.
 
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::process::{Child, Command, ExitStatus};
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::time::Duration;
-
-use crate::program::{MODEL, Ran, Sandbox};
-
-/// So many samples that only an interrupt ends them.
-const ENDLESS: &[&str] = &["bench", "-m", MODEL, "--json", "--iterations", "4000000000"];
-
-/// A running command whose messages are read as they come.
-struct Running {
-    child: Child,
-    messages: BufReader<std::process::ChildStderr>,
-    seen: String,
-    /// Tells the watch over a command that never ends that this one has.
-    _over: Sender<()>,
-}
-
-/// A command that takes longer has lost its way.
-const PATIENCE: Duration = Duration::from_mins(4);
-
-fn kill(signal: &str, group: &str) -> bool {
-    let sent = Command::new("sh").args(["-c", "kill -s \"$0\" -- \"$1\"", signal, group]).status();
-    sent.unwrap().success()
-}
-
-impl Running {
-    /// Starts a command in a process group of its own, as a shell does.
-    fn start(sandbox: &Sandbox, arguments: &[&str]) -> Self {
-        let mut child = sandbox.command(arguments).process_group(0).spawn().unwrap();
-        let messages = BufReader::new(child.stderr.take().unwrap());
-        let (over, watched) = mpsc::channel();
-        let group = format!("-{}", child.id());
-        std::thread::spawn(move || {
-            if watched.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
-                kill("KILL", &group);
-            }
-        });
-        Self { child, messages, seen: String::new(), _over: over }
-    }
-
-    /// Waits for a message that holds `part`.
-    #[track_caller]
-    fn wait_for(&mut self, part: &str) {
-        loop {
-            let mut line = String::new();
-            assert_ne!(self.messages.read_line(&mut line).unwrap(), 0, "`{part}` never came: {}", self.seen);
-            self.seen.push_str(&line);
-            if line.contains(part) {
-                return;
-            }
-        }
-    }
-
-    /// Sends a signal to the whole group, as a terminal does.
-    fn signal(&self, name: &str) {
-        let group = format!("-{}", self.child.id());
-        assert!(kill(name, &group));
-    }
-
-    /// Waits for the end; gives status, standard output and messages.
-    fn end(mut self) -> (ExitStatus, String, String) {
-        let mut out = String::new();
-        self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
-        self.messages.read_to_string(&mut self.seen).unwrap();
-        assert!(!self.seen.contains("panicked"), "{}", self.seen);
-        (self.child.wait().unwrap(), out, self.seen)
-    }
-}
+use crate::program::{MODEL, Sandbox};
+use crate::running::{ENDLESS, Running};
 
 #[test]
 fn an_interrupt_ends_the_work_in_order() {
@@ -140,43 +73,6 @@ fn a_second_interrupt_ends_the_program_at_once() {
 }
 
 #[test]
-fn a_killed_program_leaves_a_usable_home() {
-    let sandbox = Sandbox::new();
-    for part in ["targets", "measuring"] {
-        let mut running = Running::start(&sandbox, ENDLESS);
-        running.wait_for(part);
-        running.child.kill().unwrap();
-        let (status, ..) = running.end();
-        assert_eq!(status.signal(), Some(9));
-        sandbox.is_intact();
-        sandbox.measure();
-        std::fs::remove_dir_all(sandbox.home()).unwrap();
-    }
-}
-
-#[test]
-fn a_second_program_waits_until_the_first_has_measured() {
-    let sandbox = Sandbox::new();
-    sandbox.succeed(&["devices"]);
-    let lock = std::fs::File::create(sandbox.home().join("measuring.lock")).unwrap();
-    lock.lock().unwrap();
-    let arguments = ["bench", "-m", MODEL, "--json", "--iterations", "3"];
-    let mut waiting = Running::start(&sandbox, &arguments);
-    waiting.wait_for("another program is measuring");
-    let mut stopped = Running::start(&sandbox, &arguments);
-    stopped.wait_for("another program is measuring");
-    stopped.signal("INT");
-    assert_eq!(stopped.end().0.code(), Some(130));
-    // What does not measure does not wait.
-    sandbox.succeed(&["devices"]);
-    sandbox.succeed(&["run", "-m", MODEL, "-d", "cpu/rten"]);
-    lock.unlock().unwrap();
-    let (status, out, messages) = waiting.end();
-    assert_eq!(status.code(), Some(0), "{messages}");
-    assert!(out.contains("siliconroute.bench/1"));
-}
-
-#[test]
 fn an_interrupted_removal_says_that_it_was_one() {
     let sandbox = Sandbox::new();
     let folder = sandbox.home().join("packages");
@@ -190,19 +86,6 @@ fn an_interrupted_removal_says_that_it_was_one() {
     assert_eq!(status.code(), Some(130), "{messages}");
     assert_eq!(messages.matches("another program is writing").count(), 1, "{messages}");
     assert!(folder.join("openvino-0.1").exists());
-}
-
-#[test]
-fn several_programs_share_a_new_home() {
-    let sandbox = Sandbox::new();
-    let arguments = ["bench", "-m", MODEL, "--json", "--iterations", "3"];
-    let running: Vec<_> = (0..3).map(|_| sandbox.start(&arguments)).collect();
-    for child in running {
-        let ran = Ran::of(child.wait_with_output().unwrap());
-        assert_eq!(ran.code(), Some(0), "{}", ran.err);
-        assert_eq!(ran.json()["benchmark_info"]["iterations"], 3);
-    }
-    sandbox.is_intact();
 }
 
 #[test]
@@ -242,4 +125,16 @@ fn an_interrupted_start_goes_on_where_it_stopped() {
     assert_eq!(trials(&third), 0, "a start with nothing new measures nothing");
     assert_eq!(third["decisions"], second["decisions"]);
     sandbox.is_intact();
+}
+
+#[test]
+fn a_program_that_waits_for_another_one_can_be_stopped() {
+    let sandbox = Sandbox::new();
+    sandbox.succeed(&["devices"]);
+    let lock = std::fs::File::create(sandbox.home().join("measuring.lock")).unwrap();
+    lock.lock().unwrap();
+    let mut stopped = Running::start(&sandbox, ENDLESS);
+    stopped.wait_for("another program is measuring");
+    stopped.signal("INT");
+    assert_eq!(stopped.end().0.code(), Some(130));
 }

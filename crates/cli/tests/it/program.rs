@@ -29,7 +29,8 @@ impl Sandbox {
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        // Taken apart, so that Windows' separator is what stands between its parts.
+        self.folder.path().join(name).components().collect()
     }
 
     pub(crate) fn home(&self) -> PathBuf {

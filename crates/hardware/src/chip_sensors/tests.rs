@@ -234,7 +234,7 @@ fn a_process_has_its_work_and_memory_on_the_chip_that_it_opened() {
     assert_eq!(discrete.shared_bytes, Reading::Available(32 << 10));
     let integrated = uses.iter().find(|used| used.chip.as_str().contains("15bf")).unwrap();
     check_reason(&integrated.work, "has not opened the chip's device");
-    check_reason(&sensors.process(78)[0].device_bytes, "proc/78/fdinfo does not exist");
+    check_reason(&sensors.process(78)[0].device_bytes, "fdinfo does not exist");
 }
 
 #[test]

@@ -230,10 +230,7 @@ fn stopping_a_verification_or_removal_is_an_interruption() {
 
 /// The place of a model of the catalogue in a home that has its own folder of models.
 fn catalogue_model(simulated: &Simulated, name: &str) -> PathBuf {
-    let models = simulated.home.path().join("models");
-    if std::fs::remove_file(&models).is_ok() {
-        std::fs::create_dir(&models).unwrap();
-    }
+    let models = simulated.home.separate_models();
     let version = &siliconroute::catalogue::Catalogue::embedded().find(name).unwrap().version;
     models.join(format!("{name}-{version}.onnx"))
 }

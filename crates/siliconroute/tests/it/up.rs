@@ -26,10 +26,7 @@ fn a_first_start_without_a_network_measures_decides_and_checks() {
 #[test]
 fn a_synthetic_model_that_cannot_be_written_is_left_out_and_told() {
     let simulated = Simulated::usual();
-    let models = simulated.home.path().join("models");
-    if std::fs::remove_file(&models).is_ok() {
-        std::fs::create_dir(&models).unwrap();
-    }
+    let models = simulated.home.separate_models();
     let block = |name: &str| std::fs::create_dir_all(models.join(format!("{name}.onnx"))).unwrap();
     let large = ["mlp-2048w-4l", "mlp-1024w-4l"];
     large.into_iter().for_each(block);
@@ -49,11 +46,7 @@ fn a_synthetic_model_that_cannot_be_written_is_left_out_and_told() {
 #[test]
 fn a_start_without_any_model_fails_with_the_first_reason() {
     let simulated = Simulated::usual();
-    let models = simulated.home.path().join("models");
-    if models.is_symlink() {
-        std::fs::remove_file(&models).unwrap();
-    }
-    std::fs::create_dir_all(&models).unwrap();
+    let models = simulated.home.separate_models();
     for (family, widths) in [("mlp", [128, 256, 512, 1024, 2048]), ("conv", [8, 16, 32, 48, 64])] {
         for width in widths {
             let unit = if family == "conv" { 'c' } else { 'w' };
