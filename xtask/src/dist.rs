@@ -18,7 +18,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 use sha2::{Digest, Sha256};
 
-use crate::cross::{cache_folder, rustc_release, standard_library_source};
+use crate::foreign::{cache_folder, rustc_release, standard_library_source};
 use crate::step::{check, output, step};
 use crate::workspace::Workspace;
 use archive::Entry;

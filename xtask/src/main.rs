@@ -1,17 +1,19 @@
 //! The project's own automation: `cargo xtask <command>`, the same on a developer's machine and in CI.
 //!
 //! Reading order: `ci` (what runs), `step` (how a step runs), `workspace` (what is looked at), `tidy`
-//! (the project's rules), `licences` (what may be depended on), `cross` (the other operating systems), `dist`
-//! (archives for users).
+//! (the project's rules), `licences` (what may be depended on), `foreign` (building for other operating systems),
+//! `cross` (lints for them), `wine` (the tests and the program of Windows), `dist` (archives for users).
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a developer's command talks on the terminal")]
 
 mod ci;
 mod cross;
 mod dist;
+mod foreign;
 mod licences;
 mod step;
 mod tidy;
+mod wine;
 mod workspace;
 
 use std::ffi::OsString;
@@ -20,10 +22,11 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
-  ci          everything below but `cross` and `dist`, with formatting, lints, tests and docs; stops at the first failure
+  ci          formatting, tidy, licences, lints, tests and docs; stops at the first failure
   tidy        the project's own rules: crate arrows, guarded dependencies, file headers, file lengths, names
   licences    the licence and the source of every dependency, and the licences' texts for the archives
   cross       lints for Windows (x64, ARM64) and macOS (ARM64); needs the standard library's source
+  wine        builds for Windows, runs all tests and the program under Wine; needs Wine, MinGW and pip besides
   dist [NAME] archives of the program with checksums, for linux-x64, windows-x64 and windows-arm64, or one of them";
 
 fn main() -> ExitCode {
@@ -35,6 +38,7 @@ fn main() -> ExitCode {
         ["licences"] => licences::run(),
         ["cross"] => cross::run(),
         ["dist", names @ ..] => dist::run(names),
+        ["wine"] => wine::run(),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;

@@ -1,0 +1,34 @@
+//! `cargo xtask wine`: the workspace's tests and the program itself, built for Windows and run under Wine.
+//!
+//! Reading order: `build` (what is compiled), `session` (how a Windows program is started), `smoke` (the program as a
+//! user meets it), `suite` (the tests), `left_out` (those that cannot run under Wine, with the reason).
+//! Invariant: nothing is skipped in silence, and what stands in for parts that Wine lacks lies in Wine's own folder
+//! alone, so it cannot be shipped.
+
+mod build;
+mod left_out;
+mod session;
+mod smoke;
+mod suite;
+
+use anyhow::Result;
+
+use crate::foreign::Foreign;
+use crate::step::step;
+use crate::workspace::Workspace;
+
+/// Builds for Windows, runs the program and then every test.
+pub(crate) fn run() -> Result<()> {
+    // What is missing should show before anything is compiled.
+    let tools = session::Tools::find()?;
+    let foreign = Foreign::open(Workspace::load()?.root())?;
+    let mut built = None;
+    step("build for Windows", || {
+        built = Some(build::build(&foreign)?);
+        Ok(())
+    })?;
+    let Some(built) = built else { return Ok(()) };
+    let session = session::Session::open(tools, &foreign)?;
+    step("program under Wine", || smoke::run(&built.program, &session, &foreign))?;
+    step("tests under Wine", || suite::run(&built.tests, &session, &foreign))
+}

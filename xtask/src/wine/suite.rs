@@ -1,0 +1,232 @@
+//! Runs the files of tests one after the other and adds their results up.
+//!
+//! Invariant: a file that crashes, hangs or ends without a result has failed, and the others are run all the same.
+//! Result lines begin with [`MARK`], so that nobody takes them for those of the host's tests.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use super::build::TestBinary;
+use super::left_out::{LEFT_OUT, LeftOut};
+use super::session::Session;
+use crate::foreign::Foreign;
+use crate::step::{cargo, output};
+
+/// What every line that tells a result begins with.
+const MARK: &str = "windows (wine):";
+
+/// No file of tests takes longer, however slow the machine.
+const LIMIT: Duration = Duration::from_mins(15);
+
+/// Lines of a failed file that are shown where it tells no failures itself.
+const LAST_LINES: usize = 60;
+
+/// Numbers of tests.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Count {
+    passed: usize,
+    failed: usize,
+    ignored: usize,
+    left_out: usize,
+}
+
+impl Count {
+    /// Reads a line `test result: …`.
+    fn parse(line: &str) -> Option<Self> {
+        let number = |what: &str| {
+            let part = line.split(';').find_map(|part| part.trim_end().strip_suffix(what))?;
+            part.split_whitespace().next_back()?.parse().ok()
+        };
+        Some(Self {
+            passed: number(" passed")?,
+            failed: number(" failed")?,
+            ignored: number(" ignored")?,
+            left_out: number(" filtered out")?,
+        })
+    }
+
+    fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.ignored += other.ignored;
+        self.left_out += other.left_out;
+    }
+}
+
+impl fmt::Display for Count {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { passed, failed, ignored, left_out } = self;
+        write!(formatter, "{passed} passed, {failed} failed, {ignored} ignored, {left_out} left out")
+    }
+}
+
+/// What a file of tests did.
+#[derive(Debug, Default)]
+struct Ran {
+    count: Count,
+    /// The line with its result.
+    result: String,
+    /// The tests that were run.
+    names: Vec<String>,
+    /// What is wrong with the file as a whole.
+    problem: Option<String>,
+}
+
+/// Runs all `tests` and fails when one of them does.
+pub(super) fn run(tests: &[TestBinary], session: &Session, foreign: &Foreign) -> Result<()> {
+    let (mut sum, mut names, mut problems) = (Count::default(), Vec::new(), Vec::new());
+    for test in tests {
+        let begin = Instant::now();
+        let ran = run_file(test, session, foreign)?;
+        println!("{MARK} {}: {} ({:.1} s with Wine)", test.name, ran.result, begin.elapsed().as_secs_f64());
+        sum.add(ran.count);
+        names.extend(ran.names);
+        problems.extend(ran.problem);
+    }
+    for LeftOut { binary, test, reason } in LEFT_OUT {
+        println!("{MARK} left out: {binary}: {test}: {reason}");
+        if tests.iter().all(|test| test.name != *binary) {
+            problems.push(format!("left_out.rs names the tests `{binary}`, which do not exist"));
+        }
+        names.push((*test).to_owned());
+    }
+    if problems.is_empty() {
+        let only_here = difference(&host_tests(foreign)?, &names);
+        println!("{MARK} {} tests of the host are not built for Windows:", only_here.len());
+        for name in only_here {
+            println!("    {name}");
+        }
+    }
+    println!("{MARK} {sum}");
+    if sum.passed == 0 {
+        problems.push("no test passed".to_owned());
+    }
+    if !problems.is_empty() {
+        bail!("{}", problems.join("; "));
+    }
+    Ok(())
+}
+
+/// Runs one file.
+fn run_file(test: &TestBinary, session: &Session, foreign: &Foreign) -> Result<Ran> {
+    let log = session.drive().join("tests.log");
+    // A file, since a process that lives on would hold a pipe open.
+    let out = File::create(&log).with_context(|| format!("cannot create {}", log.display()))?;
+    let left_out: Vec<&LeftOut> = LEFT_OUT.iter().filter(|row| row.binary == test.name).collect();
+    let mut command = session.command(&test.file, LIMIT);
+    command.arg("--exact").args(left_out.iter().flat_map(|row| ["--skip", row.test]));
+    command.current_dir(&test.folder).stderr(out.try_clone()?).stdout(Stdio::from(out));
+    // Snapshots: there is no cargo to ask for the workspace, and none is to be changed.
+    command.env("INSTA_WORKSPACE_ROOT", windows_path(foreign.root())).env("INSTA_UPDATE", "no");
+    let status = command.status().context("cannot start `timeout`")?;
+    // What a test has left running must not disturb the next file.
+    session.end_all();
+    let output = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
+    let name = &test.name;
+    let mut ran = Ran { names: test_names(&output), ..Ran::default() };
+    let result = output.lines().rev().find(|line| line.starts_with("test result: ")).unwrap_or_default();
+    let Some(count) = Count::parse(result) else {
+        show(name, &output);
+        let late = matches!(status.code(), Some(124 | 137));
+        let reason = if late { "ran past its time" } else { "ended without a result" };
+        ran.count.failed = 1;
+        ran.result = format!("test result: FAILED. It {reason}");
+        ran.problem = Some(format!("`{name}` {reason} ({status})"));
+        return Ok(ran);
+    };
+    (ran.count, ran.result) = (count, result.to_owned());
+    if !status.success() || count.failed > 0 {
+        show(name, &output);
+        ran.count.failed = count.failed.max(1);
+        ran.problem = Some(format!("`{name}`: {} failed ({status})", ran.count.failed));
+    } else if count.left_out != left_out.len() {
+        let (rows, found) = (left_out.len(), count.left_out);
+        ran.problem = Some(format!("left_out.rs has {rows} rows for `{name}`, which has {found} such tests"));
+    }
+    Ok(ran)
+}
+
+/// The tests that a file of tests tells the result of.
+fn test_names(output: &str) -> Vec<String> {
+    let told = output.lines().filter_map(|line| line.strip_prefix("test ")?.split_once(" ... "));
+    told.map(|(name, _)| name.trim_end_matches(" - should panic").to_owned()).collect()
+}
+
+/// The tests that the host has.
+fn host_tests(foreign: &Foreign) -> Result<Vec<String>> {
+    let arguments = ["test", "--quiet", "--locked", "--workspace", "--exclude", "xtask", "--", "--list"];
+    let mut command: Command = cargo(foreign.root(), &arguments);
+    let listed = output(command.stderr(Stdio::inherit()))?;
+    Ok(listed.lines().filter_map(|line| Some(line.strip_suffix(": test")?.to_owned())).collect())
+}
+
+/// What is in `all` and not in `some`, each as often as it is there more often.
+fn difference(all: &[String], some: &[String]) -> Vec<String> {
+    let mut left: BTreeMap<&str, usize> = BTreeMap::new();
+    for name in some {
+        *left.entry(name).or_default() += 1;
+    }
+    let mut is_missing = |name: &&String| match left.get_mut(name.as_str()) {
+        Some(count @ 1..) => {
+            *count -= 1;
+            false
+        }
+        _ => true,
+    };
+    all.iter().filter(|name| is_missing(name)).cloned().collect()
+}
+
+/// Shows what a failed file told.
+fn show(name: &str, output: &str) {
+    let lines: Vec<&str> = output.lines().collect();
+    let from = lines.iter().position(|line| *line == "failures:");
+    let from = from.unwrap_or(lines.len().saturating_sub(LAST_LINES));
+    for line in &lines[from..] {
+        // Not at the line's start, where the host's results are looked for.
+        println!("  {name} | {line}");
+    }
+}
+
+/// A path of the host as Windows programs see it under Wine.
+pub(super) fn windows_path(path: &Path) -> String {
+    format!("Z:{}", path.display()).replace('/', "\\")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_result_line() {
+        let line = "test result: FAILED. 107 passed; 5 failed; 1 ignored; 0 measured; 2 filtered out; finished in 2.00s";
+        let count = Count { passed: 107, failed: 5, ignored: 1, left_out: 2 };
+        assert_eq!(Count::parse(line), Some(count));
+        assert_eq!(count.to_string(), "107 passed, 5 failed, 1 ignored, 2 left out");
+        assert_eq!(Count::parse(""), None);
+    }
+
+    #[test]
+    fn tells_which_tests_were_run() {
+        let output =
+            "running 2 tests\ntest a::b ... ok\ntest c - should panic ... FAILED\ntest result: ok.\n";
+        assert_eq!(test_names(output), ["a::b", "c"]);
+    }
+
+    #[test]
+    fn a_name_that_two_files_have_is_counted_twice() {
+        let names = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(difference(&names("a b b c"), &names("b c d")), ["a", "b"]);
+        assert_eq!(difference(&names("a"), &names("a")), [""; 0]);
+    }
+
+    #[test]
+    fn paths_lie_on_the_drive_of_the_host() {
+        assert_eq!(windows_path(Path::new("/a/b c")), "Z:\\a\\b c");
+    }
+}
