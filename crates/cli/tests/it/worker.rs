@@ -98,8 +98,11 @@ fn run_for_ever(launcher: &ProcessLauncher, deadline: Duration) -> Failure {
         Request::SetInputs(ModelFile::inputs(128)),
     ];
     for request in requests {
-        let answer = worker.call(&request, PATIENCE).unwrap();
-        assert!(!matches!(answer, Response::Refused(_)), "{answer:?}");
+        match worker.call(&request, PATIENCE) {
+            Ok(answer) => assert!(!matches!(answer, Response::Refused(_)), "{answer:?}"),
+            // A slow machine looks at the worker's memory, which ends it in some tests, before it runs.
+            Err(failure) => return failure,
+        }
     }
     let endless = Request::WarmUp { min_calls: 1, min_ns: 3_600_000_000_000 };
     let failure = worker.call(&endless, deadline).unwrap_err();
