@@ -27,7 +27,7 @@ mod trend;
 pub use center::{Center, estimate_center};
 pub use change::{ChangePoint, find_changes};
 pub use comparison::{
-    Comparison, PairedRound, Scope, Verdict, compare_paired, compare_unpaired, judge_together,
+    Comparison, PairedRound, SIGNIFICANCE, Scope, Verdict, compare_paired, compare_unpaired, judge_together,
 };
 pub use dependence::{Dependence, estimate_dependence};
 pub use drift::{Drift, estimate_drift};

@@ -16,7 +16,8 @@ pub fn process_peak_resident_bytes(pid: u32) -> Reading<u64> {
     crate::os::process_peak_resident_bytes(pid)
 }
 
-/// Begins the count of [`process_peak_resident_bytes`] anew for this process, at what it holds now.
+/// Begins the count of [`process_peak_resident_bytes`] anew for this process, at what it holds now; memory that it has
+/// freed goes back to the system first.
 ///
 /// Only Linux can do that.
 pub fn restart_peak_resident_bytes() -> Reading<()> {

@@ -42,6 +42,8 @@ pub struct Sampling {
     pub warmup_calls: u64,
     /// Least time of warm-up runs.
     pub warmup_time: Duration,
+    /// Time that warm-up runs may take at most, however many are wanted; for a budget.
+    pub warmup_limit: Option<Duration>,
     /// Least number of samples in the sustained workload.
     pub min_samples: u32,
     /// Rounds over which the least number of samples is spread.
@@ -74,6 +76,7 @@ impl Default for Sampling {
         Self {
             warmup_calls: 5,
             warmup_time: Duration::from_millis(300),
+            warmup_limit: None,
             min_samples: 30,
             rounds: 6,
             precision: 0.02,
@@ -146,6 +149,16 @@ impl std::fmt::Debug for Setting<'_> {
     }
 }
 
+impl Setting<'_> {
+    /// Tells that a budget left room for only so many repetitions.
+    fn tell_cut_short(&self, test: &CaseToMeasure<'_>, workload: Workload, repetitions: u32) {
+        let (label, wanted) = (test.case.label(), self.sampling.repetitions);
+        self.surroundings.notice(format!(
+            "{label} {workload}: the budget left room for {repetitions} of {wanted} repetitions"
+        ));
+    }
+}
+
 /// The clocks, the sensors and the user around a measurement.
 pub trait Surroundings {
     /// Milliseconds since 1970.
@@ -203,7 +216,7 @@ pub struct Circumstances<'a> {
 
 /// Measures `test` on all `targets` in `workload`: one trial for each target and preparation.
 ///
-/// The reference for the outputs is the first trusted one of `targets` that runs the case; without one,
+/// The reference for the outputs is the most trusted one of `targets` that runs the case; without one,
 /// outputs are not compared. A target whose worker cannot be started gives no trial: that is a failure of the
 /// machine and says nothing of the model. When the user stops, targets that were sampled give what there is.
 pub fn measure_case(
@@ -230,7 +243,6 @@ pub fn measure_case(
 fn finish(
     mut subjects: Vec<Subject<'_>>,
     test: &CaseToMeasure<'_>,
-    targets: &[&Found],
     (workload, preparation): (Workload, Preparation),
     before: &Conditions,
     setting: &Setting<'_>,
@@ -248,10 +260,10 @@ fn finish(
     if surroundings.is_cancelled() {
         subjects.retain(Subject::has_samples);
     }
-    let reference = targets.iter().filter(|found| is_trusted(&found.target.key)).find_map(|found| {
-        let subject = subjects.iter_mut().find(|subject| subject.found.target.key == found.target.key)?;
+    let reference = TRUSTED_REFERENCES.iter().find_map(|trusted| {
+        let subject = subjects.iter_mut().find(|subject| subject.found.target.key.as_str() == *trusted)?;
         let progress = subject.state.as_mut().ok()?;
-        Some((found.target.key.clone(), std::mem::take(&mut progress.outputs)))
+        Some((subject.found.target.key.clone(), std::mem::take(&mut progress.outputs)))
     });
     subjects
         .into_iter()

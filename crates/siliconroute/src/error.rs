@@ -223,7 +223,7 @@ pub enum Error {
         advice: Option<String>,
     },
     /// The user stopped it.
-    #[error("interrupted; what was measured is kept, and the next start goes on from there")]
+    #[error("interrupted; what was measured is kept")]
     Interrupted,
 }
 
@@ -314,6 +314,9 @@ impl Error {
     /// What the user can do about it, where there is something to say beyond the message.
     pub fn hint(&self) -> Option<String> {
         match self {
+            Self::Interrupted => {
+                Some("`siliconroute up` goes on from there, and so does `bench` with --resume".to_owned())
+            }
             Self::OpenStore(error) => Some(error.hint().to_owned()),
             Self::Store(error) => Some(error.hint().to_owned()),
             Self::Model(error) => error.hint(),

@@ -324,7 +324,13 @@ impl Running<'_> {
                 listener.event(Event::Remaining(plan.remaining(index, self.machinery.elapsed())));
             }
             listener.event(Event::Step(format!("{} {}", job.case.label(), job.workload)));
-            let trials = self.measure_job(job, index, share)?;
+            let mut trials = self.measure_job(job, index, share)?;
+            // Each session read the file for itself: what they measured need not be one model.
+            if !router.models().holds(&job.model)? {
+                trials.clear();
+                let text = "its file changed while it was measured, so nothing of that is kept";
+                self.machinery.note(format!("{} {}: {text}", job.case.label(), job.workload));
+            }
             self.tell_notices(listener);
             measured.interrupted |= router.is_cancelled();
             // Half a session of a model to learn from would count as a whole one.
@@ -435,6 +441,7 @@ impl Share {
             sampling.budget = each;
             sampling.hard_limit = sampling.hard_limit.min(each.max(Duration::from_millis(10)));
             sampling.warmup_time = sampling.warmup_time.min(each / 4);
+            sampling.warmup_limit = Some(each / 4);
         }
         sampling
     }

@@ -323,6 +323,20 @@ impl Models<'_> {
         crate::catalogue::fetch_member(model, path, fetcher, progress)
     }
 
+    /// Whether the file of `model` still holds it; one whose size and time are known is not read again.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub(crate) fn holds(&self, model: &KnownModel) -> Result<bool, StoreError> {
+        if let Some((size, modified)) = file_stamp(&model.path)
+            && let Some(known) = self.store.model_by_file(&model.path, size, modified)?
+            && !known.facts.external_data
+        {
+            return Ok(known.facts.id == model.facts.id);
+        }
+        Ok(load(&model.path).is_ok_and(|found| found.facts().id == model.facts.id))
+    }
+
     fn facts(&self, path: &Path, name: &str, origin: &Origin) -> Result<ModelFacts, ModelError> {
         let stamp = file_stamp(path);
         if let Some((size, modified)) = stamp

@@ -150,6 +150,9 @@ fn campaigns(words: &[String]) -> Result<Option<(CampaignId, CampaignId)>, Error
     match words {
         [] => Ok(None),
         [first, second] => match (number(first), number(second)) {
+            (Some(first), Some(second)) if first == second => {
+                Err(Error::Usage(format!("--compare names campaign {first} twice; it equals itself")))
+            }
             (Some(first), Some(second)) => Ok(Some((first, second))),
             (None, None) => Ok(None),
             _ => Err(two_to_compare()),
@@ -296,6 +299,9 @@ fn print(
         Some(Format::Csv) => listing::print_csv(output, all),
         Some(Format::Md) => {
             listing::print_markdown(output, all);
+            if !compared.is_empty() {
+                output.line("");
+            }
             print_verdicts(session, compared);
         }
         // A document is printed elsewhere.
@@ -318,7 +324,9 @@ fn tell_session_spreads(
 ) -> Result<(), Error> {
     let alone: BTreeSet<(&TargetKey, Workload)> = all
         .iter()
-        .filter(|one| one.summaries.len() == 1 && one.job.workload != Workload::ColdStart)
+        .filter(|one| {
+            one.trials.len() == 1 && one.summaries.len() == 1 && one.job.workload != Workload::ColdStart
+        })
         .map(|one| (one.target, one.job.workload))
         .collect();
     if alone.is_empty() {

@@ -154,6 +154,7 @@ fn a_target_is_compared_with_itself_and_with_another_setting() {
     let ran = sandbox.succeed(&["bench", "--compare", "1,2"]);
     assert!(ran.out.contains("cpu/rten in campaign 1"), "{}", ran.out);
     sandbox.refuse(2, &["no campaign 9"], &["bench", "--compare", "1,9"]);
+    sandbox.refuse(2, &["campaign 1 twice"], &["bench", "--compare", "1,1"]);
     for flags in [&["-m", MODEL][..], &["--batch", "2"], &["--plan"]] {
         sandbox.refuse(2, &["would be ignored"], &[&["bench", "--compare", "1,2"], flags].concat());
     }

@@ -17,7 +17,7 @@ const SINGLE_SESSION_MARGIN: f64 = 0.10;
 
 /// Chance of a verdict on equal targets. Stricter than the 5 % of the interval, so that of a hundred comparisons of a
 /// target with itself at least 95 find nothing with 98 % probability, rather than about half of the time.
-pub(super) const SIGNIFICANCE: f64 = 0.02;
+pub const SIGNIFICANCE: f64 = 0.02;
 
 /// One round of a campaign: a block of samples of either target, taken right after one another.
 #[derive(Clone, Copy, Debug)]

@@ -172,6 +172,8 @@ impl State {
             })),
             Request::Close => {
                 self.session = None;
+                // What this session held is not to hide what the next one takes.
+                drop((self.probes.restart_peak)());
                 Ok(Response::Done)
             }
         }

@@ -60,11 +60,24 @@ pub(crate) fn process_peak_resident_bytes(pid: u32) -> Reading<u64> {
 
 /// The kernel takes a 5 as the wish to begin the count of this process's peak anew.
 pub(crate) fn restart_peak_resident_bytes() -> Reading<()> {
+    return_freed_memory();
     match std::fs::write("/proc/self/clear_refs", "5") {
         Ok(()) => Reading::Available(()),
         Err(error) => Reading::unavailable(format!("/proc/self/clear_refs cannot be written: {error}")),
     }
 }
+
+/// Gives memory back that was freed and that the C library keeps for later, which would count as held.
+#[cfg(target_env = "gnu")]
+fn return_freed_memory() {
+    // SAFETY: the function takes no pointer and may be called by any thread at any time; whether it gave anything back
+    // is all that it returns.
+    unsafe { libc::malloc_trim(0) };
+}
+
+/// Other C libraries have no call for it.
+#[cfg(not(target_env = "gnu"))]
+fn return_freed_memory() {}
 
 pub(crate) fn cpu_times() -> CpuTimes {
     crate::linux::sensors::cpu_times(&Roots::system())

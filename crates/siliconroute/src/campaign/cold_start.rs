@@ -69,7 +69,11 @@ fn measure_starts(
     let mut last_work = vec![surroundings.elapsed(); subjects.len()];
     for round in 0..sampling.repetitions {
         let time_is_up = setting.until.is_some_and(|until| surroundings.elapsed() >= until);
-        if surroundings.is_cancelled() || (time_is_up && round > 0) {
+        if time_is_up && round > 0 {
+            setting.tell_cut_short(test, Workload::ColdStart, round);
+            break;
+        }
+        if surroundings.is_cancelled() {
             break;
         }
         for index in order.shuffled(subjects.len()) {
@@ -101,14 +105,7 @@ fn measure_starts(
     }
     let gap_ns = nanoseconds(sampling.cold_rest);
     subjects.retain(|subject| subject.state.is_err() || subject.has_samples());
-    finish(
-        subjects,
-        test,
-        targets,
-        (Workload::ColdStart, Preparation::Absent { gap_ns, files }),
-        &before,
-        setting,
-    )
+    finish(subjects, test, (Workload::ColdStart, Preparation::Absent { gap_ns, files }), &before, setting)
 }
 
 /// Tells of a start that there was not.

@@ -60,7 +60,11 @@ fn measure_rest(
     }
     for round in 0..setting.sampling.repetitions {
         let out_of_time = setting.until.is_some_and(|until| surroundings.elapsed() + rest >= until);
-        if surroundings.is_cancelled() || (out_of_time && round > 0) {
+        if out_of_time && round > 0 {
+            setting.tell_cut_short(test, Workload::IdleLoaded, round);
+            break;
+        }
+        if surroundings.is_cancelled() {
             break;
         }
         surroundings.rest(rest);
@@ -92,5 +96,5 @@ fn measure_rest(
         subject.end(workers, setting);
     }
     let gap_ns = u64::try_from(rest.as_nanos()).unwrap_or(u64::MAX);
-    finish(subjects, test, targets, (Workload::IdleLoaded, Preparation::Rested { gap_ns }), &before, setting)
+    finish(subjects, test, (Workload::IdleLoaded, Preparation::Rested { gap_ns }), &before, setting)
 }

@@ -198,7 +198,12 @@ impl Progress {
     ) -> Result<(), Failure> {
         let sampling = setting.sampling;
         let mut session = worker.resume(self.create_ns, self.placement.clone(), sampling.deadline);
-        let warm_up = session.warm_up(sampling.warmup_calls, sampling.warmup_time)?;
+        let calls = match sampling.warmup_limit {
+            // The first run is the slowest, so that many fit for certain.
+            Some(limit) => sampling.warmup_calls.min(fitting(limit, self.first_run_ns)),
+            None => sampling.warmup_calls,
+        };
+        let warm_up = session.warm_up(calls, sampling.warmup_time)?;
         self.warmup_calls += warm_up.calls;
         if sampling.fixed_iterations.is_none() {
             let least = match found.target.chip_kind {
@@ -238,6 +243,11 @@ fn compile_cache(test: &CaseToMeasure<'_>, found: &Found) -> std::path::PathBuf 
         .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '=') { c } else { '_' })
         .collect();
     test.compile_cache.join(name).join(test.case.id.to_string())
+}
+
+/// How many calls of `call_ns` fit into `time`.
+fn fitting(time: Duration, call_ns: u64) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX) / call_ns.max(1)
 }
 
 /// By how much resident memory grew.

@@ -36,7 +36,12 @@ pub(super) fn measure(
     let mut round = 0;
     while subjects.iter().any(|subject| wants_more(subject, sampling, round)) {
         let alone = subjects.len() == 1;
-        for index in order.shuffled(subjects.len()) {
+        let turns = subjects.len();
+        for (turn, index) in order.shuffled(turns).into_iter().enumerate() {
+            // Of what is left of a budget, each target that has not had its turn in this round gets its part.
+            let left = setting.until.map(|until| {
+                until.saturating_sub(surroundings.elapsed()) / u32::try_from(turns - turn).unwrap_or(u32::MAX)
+            });
             let subject = &mut subjects[index];
             // A budget that is too small still leaves every target with one block.
             let may_go_on = !surroundings.is_cancelled() && (!time_is_up() || round == 0);
@@ -47,7 +52,7 @@ pub(super) fn measure(
                 subject.with_session(workers, setting, |progress, session| {
                     // What others evicted is refilled before the first sample.
                     let rewarm = if alone && round > 0 { None } else { Some(REWARM) };
-                    progress.sample_block(session, sampling, round, rewarm)
+                    progress.sample_block(session, sampling, (round, left), rewarm)
                 });
             }
         }
@@ -56,10 +61,13 @@ pub(super) fn measure(
         }
         round += 1;
     }
+    if time_is_up() && subjects.iter().any(|subject| lacks_samples(subject, sampling)) {
+        surroundings.notice(format!("{}: the budget ended sampling early", test.case.label()));
+    }
     for subject in &mut subjects {
         subject.end(workers, setting);
     }
-    finish(subjects, test, targets, (Workload::Sustained, Preparation::Running), &before, setting)
+    finish(subjects, test, (Workload::Sustained, Preparation::Running), &before, setting)
 }
 
 fn wants_more(subject: &Subject<'_>, sampling: &Sampling, round: u32) -> bool {
@@ -78,13 +86,19 @@ fn wants_more(subject: &Subject<'_>, sampling: &Sampling, round: u32) -> bool {
     spent < sampling.budget && progress.wanted > 0
 }
 
+/// Whether it has fewer samples than were asked for in any case.
+fn lacks_samples(subject: &Subject<'_>, sampling: &Sampling) -> bool {
+    let asked = sampling.fixed_iterations.unwrap_or(sampling.min_samples);
+    subject.state.as_ref().is_ok_and(|progress| progress.samples.len() < asked as usize)
+}
+
 impl Progress {
     /// One block of samples, after a short warm-up.
     fn sample_block(
         &mut self,
         session: &mut WorkerSession<'_>,
         sampling: &Sampling,
-        round: u32,
+        (round, budget): (u32, Option<Duration>),
         rewarm: Option<(u64, Duration)>,
     ) -> Result<(), Failure> {
         if let Some((calls, time)) = rewarm {
@@ -92,6 +106,7 @@ impl Progress {
         }
         let count = self.block(sampling);
         let left = sampling.hard_limit.saturating_sub(Duration::from_nanos(self.sampled_ns));
+        let left = budget.map_or(left, |budget| left.min(budget));
         let sampled = session.sample(round, self.calls_per_sample, count, left)?;
         self.sampled_ns += sampled.samples.iter().map(|sample| sample.total_ns).sum::<u64>();
         self.samples.extend(sampled.samples);

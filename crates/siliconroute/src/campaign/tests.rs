@@ -174,6 +174,22 @@ fn a_steady_target_gets_the_least_number_of_samples_over_all_rounds_and_a_quarte
 }
 
 #[test]
+fn a_limit_of_time_bounds_a_warm_up_of_many_calls() {
+    let calls = |warmup_limit| {
+        let sampling = Sampling {
+            warmup_calls: 1_000_000,
+            warmup_time: Duration::ZERO,
+            warmup_limit,
+            ..Sampling::default()
+        };
+        Bench::new(vec![target("cpu/rten", 1e6, 0.0)]).measured(&sampling)[0].warmup_calls
+    };
+    assert!(calls(None) >= 1_000_000);
+    // Twenty calls of a millisecond, and two before each turn.
+    assert!(calls(Some(Duration::from_millis(20))) < 100);
+}
+
+#[test]
 fn a_sample_on_a_device_lasts_longer() {
     let measured = Bench::new(vec![target("gpu:1:1@a/webgpu", 1e5, 0.0)]).measured(&Sampling::default());
     assert!(measured[0].samples.iter().all(|sample| sample.calls == 50));
@@ -275,6 +291,14 @@ fn check_of(key: &str, reference: Outputs, other: Outputs) -> OutputCheck {
     let trials = bench.measure(&Sampling::default(), &|| false);
     let trial = trials.into_iter().find(|trial| trial.target.as_str() == key).unwrap();
     trial.outcome.unwrap().outputs
+}
+
+#[test]
+fn the_most_trusted_target_is_the_reference_whatever_the_order() {
+    let bench = Bench::new(vec![target("cpu/rten", 1e6, 0.0), target("cpu/ort", 1e6, 0.0)]);
+    let trials = bench.measure(&Sampling::default(), &|| false);
+    let trial = trials.into_iter().find(|trial| trial.target.as_str() == "cpu/ort").unwrap();
+    assert_eq!(trial.outcome.unwrap().outputs, OutputCheck::Reference);
 }
 
 #[test]

@@ -44,7 +44,7 @@ pub(super) fn measure(
         let state = run_at_once(workers.launcher(), found, test, setting);
         let subject = Subject::of_processes(found, started_unix_ms, state);
         let what = (Workload::Sustained, Preparation::Running);
-        trials.extend(finish(vec![subject], test, targets, what, &before, setting));
+        trials.extend(finish(vec![subject], test, what, &before, setting));
     }
     trials
 }
@@ -62,8 +62,14 @@ fn run_at_once(
     setting: &Setting<'_>,
 ) -> Result<Progress, Failure> {
     let sessions = found.base().1.concurrency.unwrap_or(1);
-    let mut warm: Vec<Warm> =
-        (0..sessions).map(|_| warm_up(launcher, found, test, setting)).collect::<Result<_, _>>()?;
+    let mut warm: Vec<Warm> = Vec::new();
+    for made in 0..sessions {
+        if setting.until.is_some_and(|until| setting.surroundings.elapsed() >= until) {
+            let detail = format!("the budget was used up with {made} of {sessions} sessions");
+            return Err(Failure::new(FailureKind::Refused, detail));
+        }
+        warm.push(warm_up(launcher, found, test, setting)?);
+    }
     let sampling = setting.sampling;
     let taken: Vec<Result<Vec<Sample>, Failure>> = std::thread::scope(|scope| {
         let running: Vec<_> = (0_u32..)

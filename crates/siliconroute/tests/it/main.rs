@@ -11,6 +11,7 @@ mod failures;
 mod identity;
 mod interruption;
 mod learning;
+mod model_files;
 mod outputs;
 mod packages;
 mod replication;

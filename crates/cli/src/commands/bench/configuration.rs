@@ -4,6 +4,7 @@
 
 use siliconroute::campaign::concurrent_rate;
 use siliconroute::compare::{compare_targets, times_ns};
+use siliconroute::machine::brief;
 use siliconroute::measure::{Job, Measured};
 use siliconroute::wording::counted;
 use siliconroute_core::statistics::{
@@ -185,6 +186,11 @@ impl Configuration<'_> {
                 notes.push("no verdict: the first target is suspect".to_owned());
             }
             _ => {}
+        }
+        let failures: Vec<_> = self.trials.iter().filter_map(|trial| trial.outcome.as_ref().err()).collect();
+        if let (Some(failure), true) = (failures.first(), self.estimate.is_some()) {
+            let (failed, all) = (failures.len(), counted(self.trials.len(), "session"));
+            notes.push(format!("{failed} of {all} failed: {}", brief(&failure.to_string())));
         }
         let measured = self.trials.iter().filter_map(|trial| trial.outcome.as_ref().ok());
         if let Some(placement) = measured

@@ -73,6 +73,6 @@ fn reasons(job: &Job, all: &[Configuration<'_>]) -> String {
         .filter(|one| is_same(one.job, job))
         .filter_map(|one| Some(format!("{}: {}", one.target, brief(&one.failure()?))))
         .collect();
-    let why = if said.is_empty() { "its turn never came".to_owned() } else { said.join(", ") };
+    let why = if said.is_empty() { "the notices above say why".to_owned() } else { said.join(", ") };
     format!("{} ({why})", label(job))
 }

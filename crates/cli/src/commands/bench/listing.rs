@@ -5,7 +5,7 @@
 use siliconroute::wording::{binary_size, counted};
 use siliconroute_core::Reading;
 use siliconroute_core::decide::format_interval_ns;
-use siliconroute_core::statistics::{Comparison, Verdict};
+use siliconroute_core::statistics::{Comparison, SIGNIFICANCE, Scope, Verdict};
 use siliconroute_core::trial::{OutputCheck, Preparation, Trial};
 
 use super::configuration::Configuration;
@@ -117,7 +117,17 @@ pub(super) fn sentence(first: &str, second: &str, comparison: &Comparison) -> St
         }
         Verdict::NotSeparable => {
             let ratio = relative(comparison);
-            format!("{first} and {second} are not separable: {ratio} ({basis})")
+            let excludes_equality = comparison.interval.is_some_and(|interval| !interval.contains(1.0));
+            // The 95 % interval may exclude what a verdict, which is stricter, does not.
+            let strictness = if excludes_equality && comparison.scope == Scope::Sessions {
+                let (p, most) = (comparison.adjusted_p, SIGNIFICANCE);
+                format!("; p = {p:.3}, and a verdict asks for {most} at most")
+            } else {
+                String::new()
+            };
+            format!(
+                "{first} and {second} are not separable: the first takes {ratio} of the second ({basis}{strictness})"
+            )
         }
     }
 }
