@@ -6,9 +6,11 @@ pub(crate) mod laptops;
 pub(crate) mod windows_machines;
 
 use siliconroute_core::chip::ChipIdentity;
-use siliconroute_core::{Chip, ChipKey, ChipKind};
+use siliconroute_core::{Chip, ChipKey, ChipKind, Reading};
 use tempfile::TempDir;
 
+use crate::host::{HostFacts, HostProbe};
+use crate::processor::Processor;
 use crate::roots::Roots;
 
 /// A chip with the key given, and the ids and the place that the key names.
@@ -50,6 +52,19 @@ impl Tree {
 
     pub(crate) fn roots(&self) -> Roots {
         Roots::under(self.0.path())
+    }
+
+    /// The host that the tree tells of, with a processor of which nothing is asked.
+    pub(crate) fn host_facts(&self) -> HostFacts {
+        let unknown = || Reading::unavailable("not asked");
+        let processor = Processor {
+            name: unknown(),
+            vendor: unknown(),
+            architecture: "x86_64".to_owned(),
+            vector_extensions: Vec::new(),
+            hypervisor: Reading::Available(None),
+        };
+        HostProbe::new(self.roots()).with_processor(processor).facts()
     }
 
     pub(crate) fn file(self, path: &str, text: &str) -> Self {

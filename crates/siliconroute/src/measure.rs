@@ -249,11 +249,7 @@ impl Running<'_> {
             if further == 0 {
                 return Ok(measured);
             }
-            let text = format!(
-                "sessions differ too much to tell targets apart, so {} more {} taken",
-                further,
-                if further == 1 { "is" } else { "are" }
-            );
+            let text = format!("sessions differ too much to tell targets apart: {further} more to take");
             listener.event(Event::Notice(text));
             listener.event(Event::Begin { stage: Stage::Learning, steps: Some(further) });
         }
@@ -275,9 +271,10 @@ impl Running<'_> {
             }
         }
         let further: Vec<Job> = rounds.into_iter().flatten().collect();
-        let plan = self.router.plan(&further, self.targets, self.order)?;
-        let left = self.order.budget.map(|budget| budget.saturating_sub(self.machinery.elapsed()));
-        Ok(if left.is_some_and(|left| left < plan.expected()) { Vec::new() } else { further })
+        let Some(budget) = self.order.budget.filter(|_| !further.is_empty()) else { return Ok(further) };
+        let expected = self.router.plan(&further, self.targets, self.order)?.expected();
+        let left = budget.saturating_sub(self.machinery.elapsed());
+        Ok(if left < expected { Vec::new() } else { further })
     }
 
     /// Measures the jobs from `begin` on.
