@@ -1,0 +1,10 @@
+//! Work for the CPU's own cores: a pool of threads, kernels of known cost, and the tuner that measures with them.
+//!
+//! Invariant: no operating-system code. What a thread does to its place on the cores comes in as a function, and
+//! facts of the machine come in as plain data, so that the tuner can be tested on machines that are not there.
+//!
+//! Reading order: `policy`.
+
+mod policy;
+
+pub use policy::{Chunking, Policy};
