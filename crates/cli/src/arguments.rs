@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use siliconroute::settings::parse_workload;
+use siliconroute_core::Workload;
 
 /// Exit codes, as shown by `--help`.
 const EXIT_CODES: &str = "\
@@ -52,22 +54,11 @@ impl Arguments {
             let value = format.to_possible_value()?;
             return Some(format!("--json and --output {} ask for two forms of the result", value.get_name()));
         }
-        let of_campaigns =
-            !bench.compare.is_empty() && bench.compare.iter().all(|word| word.parse::<i64>().is_ok());
-        let ignored = [
-            ("--model", !bench.models.is_empty()),
-            ("--batch", !bench.batch.is_empty()),
-            ("--shape", !bench.shape.shape.is_empty()),
-            ("--sessions", bench.sessions.is_some()),
-            ("--concurrency", bench.concurrency.is_some()),
-            ("--iterations", bench.iterations.is_some()),
-            ("--budget", bench.budget.is_some()),
-            ("--plan", bench.plan),
-            ("--resume", bench.resume),
-            ("--energy", bench.energy),
-        ];
-        let (flag, _) = ignored.into_iter().find(|(_, given)| of_campaigns && *given)?;
-        Some(format!("--compare with two campaigns measures nothing, so {flag} would be ignored"))
+        bench
+            .ignored_form()
+            .or_else(|| bench.ignored_beside_campaigns())
+            .or_else(|| bench.ignored_beside_comparison())
+            .or_else(|| bench.ignored_in_workloads())
     }
 }
 
@@ -295,30 +286,31 @@ pub(crate) struct Bench {
     /// Sessions that run at the same time, for throughput.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) concurrency: Option<u32>,
-    /// Sample until the 95 % interval of the median is within so many percent.
-    #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
-    pub(crate) precision: f64,
+    /// Sample until the 95 % interval of the median is within so many percent [default: 2].
+    #[arg(long, value_name = "PERCENT", conflicts_with = "iterations")]
+    pub(crate) precision: Option<f64>,
     /// Take exactly so many single-call samples; adaptive when absent.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) iterations: Option<u32>,
     /// Least number of warm-up runs.
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(crate) warmup: u64,
-    /// Seconds for the samples of one trial beyond the least number, until the precision is reached.
-    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
-    pub(crate) time: f64,
+    /// Seconds for the samples of one trial beyond the least number, until the precision is reached [default: 10].
+    #[arg(long, value_name = "SECONDS", conflicts_with = "iterations")]
+    pub(crate) time: Option<f64>,
     /// Seconds for everything together.
     #[arg(long, value_name = "SECONDS")]
     pub(crate) budget: Option<f64>,
-    /// Rests before idle-loaded samples, in seconds, separated by commas; 0.5,2,10,30 shows how a target wakes.
-    #[arg(long, value_name = "SECONDS", value_delimiter = ',', default_value = "10")]
+    /// Rests before idle-loaded samples, in seconds, separated by commas; 0.5,2,10,30 shows how a target wakes
+    /// [default: 10].
+    #[arg(long, value_name = "SECONDS", value_delimiter = ',')]
     pub(crate) rests: Vec<f64>,
-    /// Where the files of a cold start lie: warm, dropped (from the system's file cache), or both.
-    #[arg(long, value_name = "STATE", value_delimiter = ',', default_value = "warm")]
+    /// Where the files of a cold start lie: warm, dropped (from the system's file cache), or both [default: warm].
+    #[arg(long, value_name = "STATE", value_delimiter = ',')]
     pub(crate) files: Vec<String>,
-    /// Samples of each idle-loaded and cold-start trial.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub(crate) repetitions: u32,
+    /// Samples of each idle-loaded and cold-start trial [default: 3].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) repetitions: Option<u32>,
     /// Show what would be measured and how long it would take, and measure nothing.
     #[arg(long)]
     pub(crate) plan: bool,
@@ -331,6 +323,85 @@ pub(crate) struct Bench {
     /// The format of the result; a table when absent.
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<Format>,
+}
+
+impl Bench {
+    /// A form of output that would leave out what was asked for.
+    fn ignored_form(&self) -> Option<String> {
+        match self.output {
+            Some(Format::Csv | Format::Md) if self.plan => {
+                Some("--plan is printed as a table or with --json; --output has no form for it".to_owned())
+            }
+            Some(Format::Csv) if !self.compare.is_empty() => Some(
+                "--output csv has no place for the verdict of --compare; take table, md or json".to_owned(),
+            ),
+            _ => None,
+        }
+    }
+
+    /// What says how to measure, where two stored campaigns are compared.
+    fn ignored_beside_campaigns(&self) -> Option<String> {
+        let of_campaigns =
+            !self.compare.is_empty() && self.compare.iter().all(|word| word.parse::<i64>().is_ok());
+        let given = [
+            ("--model", !self.models.is_empty()),
+            ("--batch", !self.batch.is_empty()),
+            ("--shape", !self.shape.shape.is_empty()),
+            ("--sessions", self.sessions.is_some()),
+            ("--concurrency", self.concurrency.is_some()),
+            ("--iterations", self.iterations.is_some()),
+            ("--precision", self.precision.is_some()),
+            ("--time", self.time.is_some()),
+            ("--rests", !self.rests.is_empty()),
+            ("--files", !self.files.is_empty()),
+            ("--repetitions", self.repetitions.is_some()),
+            ("--budget", self.budget.is_some()),
+            ("--plan", self.plan),
+            ("--resume", self.resume),
+            ("--energy", self.energy),
+        ];
+        let (flag, _) = given.into_iter().find(|(_, given)| of_campaigns && *given)?;
+        Some(format!("--compare with two campaigns measures nothing, so {flag} would be ignored"))
+    }
+
+    /// What says how long a session is sampled, where sessions are compared.
+    fn ignored_beside_comparison(&self) -> Option<String> {
+        let given = [("--precision", self.precision.is_some()), ("--time", self.time.is_some())];
+        let (flag, _) = given.into_iter().find(|(_, given)| !self.compare.is_empty() && *given)?;
+        Some(format!("--compare takes the same short sessions of both, so {flag} would be ignored"))
+    }
+
+    /// What belongs to a workload that is not measured.
+    fn ignored_in_workloads(&self) -> Option<String> {
+        const SUSTAINED: &[Workload] = &[Workload::Sustained];
+        const RESTED: &[Workload] = &[Workload::IdleLoaded];
+        const COLD: &[Workload] = &[Workload::ColdStart];
+        const REPEATED: &[Workload] = &[Workload::IdleLoaded, Workload::ColdStart];
+        let wanted = |workload: Workload| {
+            self.workload.iter().any(|word| word == "all" || parse_workload(word) == Some(workload))
+        };
+        // A word that is no workload is refused by its own name.
+        if self.workload.iter().any(|word| word != "all" && parse_workload(word).is_none()) {
+            return None;
+        }
+        let given = [
+            ("--precision", self.precision.is_some(), SUSTAINED),
+            ("--time", self.time.is_some(), SUSTAINED),
+            ("--iterations", self.iterations.is_some(), SUSTAINED),
+            ("--concurrency", self.concurrency.is_some(), SUSTAINED),
+            ("--rests", !self.rests.is_empty(), RESTED),
+            ("--files", !self.files.is_empty(), COLD),
+            ("--repetitions", self.repetitions.is_some(), REPEATED),
+        ];
+        let (flag, _, of) = given
+            .into_iter()
+            .find(|(_, given, of)| *given && !of.iter().any(|workload| wanted(*workload)))?;
+        let names: Vec<String> = of.iter().map(ToString::to_string).collect();
+        let names = names.join(" or ");
+        Some(format!(
+            "{flag} belongs to the workload {names}, which is not measured here, so it would be ignored"
+        ))
+    }
 }
 
 /// Arguments that name a case and how it is to be decided.

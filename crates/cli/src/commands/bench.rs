@@ -32,6 +32,12 @@ use crate::output::table;
 /// Why there is no energy yet.
 const NO_ENERGY: &str = "this version reads no energy counter";
 
+/// How narrow the interval of a median is to be.
+const PRECISION_PERCENT: f64 = 2.0;
+
+/// What the samples of one trial may take beyond the least number.
+const SAMPLES_SECONDS: f64 = 10.0;
+
 /// Samples of a trial before its precision is looked at.
 const LEAST_SAMPLES: u32 = 64;
 
@@ -85,28 +91,31 @@ pub(super) fn run(session: &Session<'_>, arguments: &Bench) -> Result<ExitCode, 
 
 /// The sampling that the arguments ask for.
 fn sampling(session: &Session<'_>, arguments: &Bench) -> Result<Sampling, Error> {
-    if !(arguments.precision > 0.0 && arguments.precision <= 100.0) {
-        let precision = arguments.precision;
+    let precision = arguments.precision.unwrap_or(PRECISION_PERCENT);
+    if !(precision > 0.0 && precision <= 100.0) {
         return Err(Error::Usage(format!("--precision {precision} must be over 0 and at most 100 percent")));
     }
-    let limit = time("--time", arguments.time)?;
-    let rests = arguments.rests.iter().map(|&rest| time("--rests", rest)).collect::<Result<_, _>>()?;
+    let usual = Sampling::default();
+    let limit = time("--time", arguments.time.unwrap_or(SAMPLES_SECONDS))?;
+    let rests: Vec<Duration> =
+        arguments.rests.iter().map(|&rest| time("--rests", rest)).collect::<Result<_, _>>()?;
     let file = |word: &String| match word.as_str() {
         "warm" => Ok(FileCache::Warm),
         "dropped" => Ok(FileCache::Dropped),
         other => Err(Error::Usage(format!("--files {other} is neither `warm` nor `dropped`"))),
     };
+    let files: Vec<FileCache> = arguments.files.iter().map(file).collect::<Result<_, _>>()?;
     let sampling = Sampling {
         warmup_calls: arguments.warmup,
         fixed_iterations: arguments.iterations,
-        precision: arguments.precision / 100.0,
+        precision: precision / 100.0,
         min_samples: LEAST_SAMPLES,
-        rounds: Sampling::default().rounds,
+        rounds: usual.rounds,
         budget: limit,
         hard_limit: limit.max(session.router.sampling().hard_limit),
-        repetitions: arguments.repetitions,
-        rests,
-        cold_files: arguments.files.iter().map(file).collect::<Result<_, _>>()?,
+        repetitions: arguments.repetitions.unwrap_or(usual.repetitions),
+        rests: if rests.is_empty() { usual.rests } else { rests },
+        cold_files: if files.is_empty() { usual.cold_files } else { files },
         ..session.router.sampling()
     };
     Ok(if arguments.compare.is_empty() { sampling } else { sampling.for_comparison() })

@@ -136,7 +136,7 @@ fn a_benchmark_with_a_case_that_nothing_measures_fails() {
 #[test]
 fn a_target_is_compared_with_itself_and_with_another_setting() {
     let sandbox = Sandbox::new();
-    let bench = ["bench", "-m", MODEL, "--time", "0.05", "--sessions", "2", "--compare"];
+    let bench = ["bench", "-m", MODEL, "--sessions", "2", "--compare"];
     let compared = |pair: &str| {
         let mut arguments = bench.to_vec();
         arguments.push(pair);
@@ -161,6 +161,26 @@ fn a_target_is_compared_with_itself_and_with_another_setting() {
     sandbox.refuse(2, &["two targets or two campaigns"], &["bench", "-m", MODEL, "--compare", "cpu/rten"]);
     sandbox.refuse(2, &["+spin", "+threads=N"], &["bench", "-m", MODEL, "-d", "cpu/rten+spin"]);
     sandbox.refuse(2, &["--model"], &["bench", "--compare", "cpu/rten,cpu/rten"]);
+}
+
+#[test]
+fn what_would_be_ignored_is_refused() {
+    let sandbox = Sandbox::new();
+    let compare = &["--compare", "cpu/rten,cpu/rten+threads=1"][..];
+    for (flags, named) in [
+        (&["--rests", "1"][..], "idle_loaded"),
+        (&["--files", "dropped"], "cold_start"),
+        (&["--repetitions", "4"], "idle_loaded or cold_start"),
+        (&["--workload", "cold_start", "--precision", "1"], "sustained"),
+        (&["--workload", "idle_loaded,cold_start", "--time", "1"], "sustained"),
+        (&["--workload", "idle_loaded", "--iterations", "9"], "sustained"),
+        (&["--iterations", "9", "--precision", "1"], "--precision"),
+        (&["--plan", "-o", "csv"], "--output"),
+        (&[compare, &["-o", "csv"]].concat(), "--output"),
+        (&[compare, &["--precision", "1"]].concat(), "--precision"),
+    ] {
+        sandbox.refuse(2, &[named], &[&["bench", "-m", MODEL], flags].concat());
+    }
 }
 
 #[test]
