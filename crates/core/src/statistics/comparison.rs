@@ -72,10 +72,10 @@ pub struct Comparison {
     pub ratio: f64,
     /// The 95 % interval of the ratio; absent where there are too few rounds or sessions for one.
     pub interval: Option<Interval>,
-    /// Probability of a ratio at least as far from 1 if the two were equal; 1 where it cannot be told.
-    pub p: f64,
+    /// Probability of a ratio at least as far from 1 if the two were equal; absent where nothing can be tested.
+    pub p: Option<f64>,
     /// `p` corrected for the number of pairs that were judged together.
-    pub adjusted_p: f64,
+    pub adjusted_p: Option<f64>,
     /// What the comparison speaks for.
     pub scope: Scope,
     /// Sessions compared; the lesser number where the two have their own.
@@ -111,7 +111,7 @@ pub fn compare_paired(rounds: &[PairedRound<'_>]) -> Option<Comparison> {
         .filter_map(|values| estimate_paired_center(&block_medians(values, MOST), CONFIDENCE))
         .collect();
     if let [only] = centers.as_slice() {
-        let (interval, p) = (only.interval, if only.interval.is_some() { only.p } else { 1.0 });
+        let (interval, p) = (only.interval, only.interval.map(|_| only.p));
         return Some(Comparison::new(only.estimate, interval, p, None, (Scope::OneSession, 1, rounds)));
     }
     let values: Vec<f64> = centers.iter().map(|center| center.estimate).collect();
@@ -136,7 +136,7 @@ pub fn compare_unpaired(first: &[f64], second: &[f64]) -> Option<Comparison> {
     let counts = (Scope::Sessions, first.count.min(second.count), 0);
     let (Some(a), Some(b)) = (first.deviation, second.deviation) else {
         let counts = (Scope::OneSession, counts.1, counts.2);
-        return Some(Comparison::new(difference, None, 1.0, None, counts));
+        return Some(Comparison::new(difference, None, None, None, counts));
     };
     let (a, b) = (a * a / first.count as f64, b * b / second.count as f64);
     let divisor = a * a / (first.count - 1) as f64 + b * b / (second.count - 1) as f64;
@@ -150,16 +150,20 @@ pub fn compare_unpaired(first: &[f64], second: &[f64]) -> Option<Comparison> {
 ///
 /// Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian Journal of Statistics 6 (1979): in
 /// ascending order the i-th of m p-values is multiplied by `m − i + 1` and may not fall below the one before. The
-/// intervals stay those of single pairs. Those whose verdict is withheld are none of the m and stay as they are.
+/// intervals stay those of single pairs. Those whose verdict is withheld, or that nothing could test, are none of the m and
+/// stay as they are.
 pub fn judge_together(comparisons: &mut [Comparison]) {
-    let judged = |comparison: &&mut Comparison| comparison.verdict != Verdict::Withheld;
-    let mut order: Vec<&mut Comparison> = comparisons.iter_mut().filter(judged).collect();
+    let mut order: Vec<(f64, &mut Comparison)> = comparisons
+        .iter_mut()
+        .filter(|comparison| comparison.verdict != Verdict::Withheld)
+        .filter_map(|comparison| Some((comparison.p?, comparison)))
+        .collect();
     let count = order.len();
-    order.sort_by(|a, b| a.p.total_cmp(&b.p));
+    order.sort_by(|(a, _), (b, _)| a.total_cmp(b));
     let mut least: f64 = 0.0;
-    for (index, comparison) in order.into_iter().enumerate() {
-        least = least.max(comparison.p * (count - index) as f64).min(1.0);
-        comparison.adjusted_p = least;
+    for (index, (p, comparison)) in order.into_iter().enumerate() {
+        least = least.max(p * (count - index) as f64).min(1.0);
+        comparison.adjusted_p = Some(least);
         comparison.verdict = comparison.judge();
     }
 }
@@ -174,7 +178,7 @@ impl Comparison {
     fn new(
         log_ratio: f64,
         interval: Option<Interval>,
-        p: f64,
+        p: Option<f64>,
         session_spread: Option<f64>,
         (scope, sessions, rounds): (Scope, usize, usize),
     ) -> Self {
@@ -199,18 +203,20 @@ impl Comparison {
             high: log_ratio + critical * error,
         });
         let p = if log_ratio == 0.0 { 1.0 } else { student::two_sided_p(log_ratio / error, degrees) };
-        Self::new(log_ratio, interval, p, spread, counts)
+        Self::new(log_ratio, interval, Some(p), spread, counts)
     }
 
     fn judge(&self) -> Verdict {
-        let Some(interval) = self.interval else { return Verdict::NotSeparable };
+        let (Some(interval), Some(p)) = (self.interval, self.adjusted_p) else {
+            return Verdict::NotSeparable;
+        };
         let (chance, margin) = match self.scope {
             Scope::Sessions => (SIGNIFICANCE, 1.0),
             // A single wild round can cost the signed ranks as much as the difference between the two chances; the
             // margin is the stricter demand.
             Scope::OneSession => (1.0 - CONFIDENCE, 1.0 + SINGLE_SESSION_MARGIN),
         };
-        if self.adjusted_p > chance || (interval.low <= margin && interval.high >= 1.0 / margin) {
+        if p > chance || (interval.low <= margin && interval.high >= 1.0 / margin) {
             return Verdict::NotSeparable;
         }
         let percent = |ratio: f64| (ratio - 1.0) * 100.0;

@@ -119,11 +119,11 @@ pub(super) fn sentence(first: &str, second: &str, comparison: &Comparison) -> St
             let ratio = relative(comparison);
             let excludes_equality = comparison.interval.is_some_and(|interval| !interval.contains(1.0));
             // The 95 % interval may exclude what a verdict, which is stricter, does not.
-            let strictness = if excludes_equality && comparison.scope == Scope::Sessions {
-                let (p, most) = (comparison.adjusted_p, SIGNIFICANCE);
-                format!("; p = {p:.3}, and a verdict asks for {most} at most")
-            } else {
-                String::new()
+            let strictness = match comparison.adjusted_p {
+                Some(p) if excludes_equality && comparison.scope == Scope::Sessions => {
+                    format!("; p = {p:.3}, and a verdict asks for {SIGNIFICANCE} at most")
+                }
+                _ => String::new(),
             };
             format!(
                 "{first} and {second} are not separable: the first takes {ratio} of the second ({basis}{strictness})"
