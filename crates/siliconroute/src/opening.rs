@@ -47,10 +47,18 @@ impl Obstacle {
         })
     }
 
-    /// The disk or its permissions.
-    fn of_system(reason: String) -> Self {
-        let advice = "allow writing to the home, or choose another with --home or SILICONROUTE_HOME";
-        Self { reason, advice: advice.to_owned() }
+    /// The disk or its permissions, where that is what `error` says.
+    fn of_system(error: &OpenError) -> Option<Self> {
+        let advice = match error {
+            OpenError::ReadOnly { .. } => {
+                "allow writing to the home, or choose another with --home or SILICONROUTE_HOME"
+            }
+            OpenError::DiskFull { .. } => {
+                "free some space on the home's disk, or choose another home with --home or SILICONROUTE_HOME"
+            }
+            _ => return None,
+        };
+        Some(Self { reason: describe_error(error), advice: advice.to_owned() })
     }
 }
 
@@ -105,8 +113,10 @@ pub(crate) fn open_store(
         Some(obstacle) => obstacle,
         None => match Store::open(&path, &options) {
             Ok(store) => return Ok((store, None)),
-            Err(error @ OpenError::ReadOnly { .. }) => Obstacle::of_system(describe_error(&error)),
-            Err(error) => return Err(error),
+            Err(error) => match Obstacle::of_system(&error) {
+                Some(obstacle) => obstacle,
+                None => return Err(error),
+            },
         },
     };
     Store::open_copy(&path, options.busy_timeout_ms).map(|store| (store, Some(obstacle)))

@@ -6,7 +6,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rusqlite::ErrorCode;
+use rusqlite::{ErrorCode, ffi};
 
 /// The underlying error.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
@@ -130,13 +130,14 @@ impl OpenError {
     pub(crate) fn sort(path: &Path, waited_ms: u32, error: rusqlite::Error) -> Self {
         let path = path.to_owned();
         match error.sqlite_error_code() {
+            _ if is_full(&error) => Self::DiskFull { path, source: error.into() },
+            _ if lacks_index(&error) => Self::ReadOnly { path, source: Some(error.into()) },
             Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
                 Self::NotADatabase { path, source: error.into() }
             }
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
                 Self::Locked { path, waited_ms, source: error.into() }
             }
-            Some(ErrorCode::DiskFull) => Self::DiskFull { path, source: error.into() },
             // SQLite also says that it cannot open when the files beside a store cannot be made.
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
                 Self::ReadOnly { path, source: Some(error.into()) }
@@ -144,6 +145,17 @@ impl OpenError {
             _ => Self::Other { path, source: error.into() },
         }
     }
+}
+
+/// Whether the index of the log beside a store could not be made.
+pub(crate) fn lacks_index(error: &rusqlite::Error) -> bool {
+    error.sqlite_error().is_some_and(|failure| failure.extended_code == ffi::SQLITE_IOERR_SHMOPEN)
+}
+
+/// Whether a file found no room to grow; the index of a log that lies beside the store has a code of its own for that.
+pub(crate) fn is_full(error: &rusqlite::Error) -> bool {
+    let extended = error.sqlite_error().map(|failure| failure.extended_code);
+    error.sqlite_error_code() == Some(ErrorCode::DiskFull) || extended == Some(ffi::SQLITE_IOERR_SHMSIZE)
 }
 
 /// Why an operation on an open store failed. Nothing of a failed write is kept.
@@ -260,12 +272,12 @@ impl Fault {
                 | rusqlite::Error::Utf8Error(..)
         );
         let unwritable = matches!(error, rusqlite::Error::ToSqlConversionFailure(_));
-        let code = error.sqlite_error_code();
+        let (code, full) = (error.sqlite_error_code(), is_full(&error));
         let source = error.into();
         match code {
             _ if unreadable => StoreError::Corrupt { operation, path, source },
             _ if unwritable => StoreError::Refused { operation, path, source },
-            Some(ErrorCode::DiskFull) => StoreError::Full { operation, path, source },
+            _ if full => StoreError::Full { operation, path, source },
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
                 StoreError::Busy { operation, path, source }
             }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use crate::error::OpenError;
+use crate::error::{OpenError, is_full, lacks_index};
 use crate::schema::{self, APPLICATION_ID};
 
 /// How a store is opened.
@@ -182,11 +182,12 @@ fn cannot_create(path: &Path, error: rusqlite::Error) -> Result<OpenError, rusql
     }
 }
 
-/// Whether a read fails because the files beside the database cannot be made, as on a read-only disk.
+/// Whether a read fails because the files beside the database cannot be made, as on a disk that is read-only or full.
 fn cannot_share(connection: &Connection) -> bool {
     let probe = schema::version(connection);
     probe.is_err_and(|error| {
-        matches!(error.sqlite_error_code(), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly))
+        let refused = matches!(error.sqlite_error_code(), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly));
+        refused || is_full(&error) || lacks_index(&error)
     })
 }
 

@@ -52,6 +52,21 @@ fn a_full_disk_in_a_home_that_is_in_use_does_no_harm() {
     }
 }
 
+#[test]
+fn what_only_reads_works_on_a_full_disk() {
+    let sandbox = Sandbox::new();
+    sandbox.measure();
+    for (blocks, refusal) in [(0, "cannot be written"), (8, "no space is left")] {
+        let ran = run_limited(&sandbox, blocks, &["route", "-m", MODEL, "--json"]);
+        assert_eq!(ran.code(), Some(0), "{blocks}: {}", ran.err);
+        assert_eq!(ran.json()["chosen"], "cpu/rten");
+        assert!(ran.err.contains("nothing of this is kept"), "{}", ran.err);
+        let ran = run_limited(&sandbox, blocks, &["bench", "-m", MODEL, "--json"]);
+        ran.is_refusal(4, &[refusal, "choose another"]);
+    }
+    sandbox.is_intact();
+}
+
 /// Mounts a small disk as the home, in a namespace that ends with the command.
 #[cfg(target_os = "linux")]
 #[test]

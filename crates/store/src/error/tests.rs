@@ -1,7 +1,5 @@
 //! The sorting of SQLite's errors.
 
-use rusqlite::ffi;
-
 use super::*;
 
 #[track_caller]
@@ -22,6 +20,8 @@ fn check(code: i32, open: &str, operation: &str) {
 #[test]
 fn errors_are_told_apart_by_what_can_be_done() {
     check(ffi::SQLITE_FULL, "DiskFull", "Full");
+    check(ffi::SQLITE_IOERR_SHMSIZE, "DiskFull", "Full");
+    check(ffi::SQLITE_IOERR_SHMOPEN, "ReadOnly", "Other");
     check(ffi::SQLITE_BUSY, "Locked", "Busy");
     check(ffi::SQLITE_BUSY_SNAPSHOT, "Locked", "Busy");
     check(ffi::SQLITE_LOCKED, "Locked", "Busy");
