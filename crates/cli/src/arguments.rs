@@ -418,9 +418,18 @@ pub(crate) struct CaseArguments {
     /// The workload: `sustained`, `idle_loaded` or `cold_start`.
     #[arg(long, value_name = "WORKLOAD")]
     pub(crate) workload: Option<String>,
-    /// The goal: fastest.
+    /// The goal: fastest, battery, balanced or cool.
     #[arg(long, value_name = "GOAL")]
     pub(crate) goal: Option<String>,
+    /// Milliseconds by which an inference is to be done with 95 % certainty; the cheapest target that meets it is taken.
+    #[arg(long, value_name = "MS")]
+    pub(crate) deadline: Option<f64>,
+    /// Leave out targets that draw more watts than this.
+    #[arg(long, value_name = "WATTS")]
+    pub(crate) power_budget: Option<f64>,
+    /// Leave out targets that take more mebibytes of memory than this.
+    #[arg(long, value_name = "MIB")]
+    pub(crate) ram_budget: Option<u64>,
     /// The accuracy class: exact, standard or relaxed.
     #[arg(long, value_name = "CLASS")]
     pub(crate) accuracy: Option<String>,

@@ -23,6 +23,7 @@ use siliconroute::models::{Given, KnownModel};
 use siliconroute::run::Routing;
 use siliconroute::settings::{Settings, parse_accuracy, parse_goal, parse_workload};
 use siliconroute::{Error, Options, Router, array_file};
+use siliconroute_core::decide::Limits;
 use siliconroute_core::{Case, ChipKind};
 
 use crate::arguments::{Arguments, CaseArguments, Command, Shape};
@@ -131,8 +132,9 @@ pub(crate) fn routing(arguments: &CaseArguments) -> Result<Routing, Error> {
     let workload = arguments.workload.as_deref().map(|text| {
         parse_workload(text).ok_or_else(|| refuse("workload", text, "sustained, idle_loaded or cold_start"))
     });
-    let goal =
-        arguments.goal.as_deref().map(|text| parse_goal(text).ok_or_else(|| refuse("goal", text, "fastest")));
+    let goal = arguments.goal.as_deref().map(|text| {
+        parse_goal(text).ok_or_else(|| refuse("goal", text, "fastest, battery, balanced or cool"))
+    });
     let accuracy = arguments.accuracy.as_deref().map(|text| {
         parse_accuracy(text).ok_or_else(|| refuse("accuracy class", text, "exact, standard or relaxed"))
     });
@@ -143,6 +145,30 @@ pub(crate) fn routing(arguments: &CaseArguments) -> Result<Routing, Error> {
         workload: workload.transpose()?,
         goal: goal.transpose()?,
         accuracy: accuracy.transpose()?,
+        limits: limits(arguments)?,
+    })
+}
+
+/// What the arguments say that a target must keep to.
+fn limits(arguments: &CaseArguments) -> Result<Limits, Error> {
+    let positive = |flag: &str, what: &str, value: Option<f64>| match value {
+        Some(value) if !(value > 0.0 && value.is_finite()) => {
+            Err(Error::Usage(format!("{flag} {value} is no number of {what}; give one over 0")))
+        }
+        value => Ok(value),
+    };
+    let memory_bytes = match arguments.ram_budget {
+        None => None,
+        Some(mebibytes) => {
+            Some(mebibytes.checked_mul(1 << 20).filter(|bytes| *bytes > 0).ok_or_else(|| {
+                Error::Usage(format!("--ram-budget {mebibytes} is no size of memory; give MiB, such as 512"))
+            })?)
+        }
+    };
+    Ok(Limits {
+        deadline_ns: positive("--deadline", "milliseconds", arguments.deadline)?.map(|ms| ms * 1e6),
+        memory_bytes,
+        power_watts: positive("--power-budget", "watts", arguments.power_budget)?,
     })
 }
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use siliconroute_core::accuracy::OutputDifference;
-use siliconroute_core::decide::{Context, Query, decide};
+use siliconroute_core::decide::{Context, Limits, Query, Rules, decide};
 use siliconroute_core::form::{FitRow, fit_forms};
 use siliconroute_core::knowledge::{Knowledge, KnowledgeBuilder, TrialFacts};
 use siliconroute_core::statistics::summarise;
@@ -96,8 +96,14 @@ fn knowledge() -> Knowledge {
 
 fn bench(bencher: divan::Bencher<'_, '_>, case: &Case) {
     let knowledge = knowledge();
-    let query =
-        Query { case, workload: Workload::Sustained, goal: Goal::Fastest, accuracy: AccuracyClass::Standard };
+    let query = Query {
+        case,
+        workload: Workload::Sustained,
+        goal: Goal::Fastest,
+        accuracy: AccuracyClass::Standard,
+        limits: Limits::default(),
+        rules: &Rules::USUAL,
+    };
     let context = Context::default();
     bencher.bench_local(|| {
         decide(divan::black_box(&knowledge), divan::black_box(&query), divan::black_box(&context))

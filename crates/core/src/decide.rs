@@ -1,16 +1,29 @@
 //! Chooses the target for a case, and says why.
 //!
+//! Reading order: `context`, `rules`, `rank`, `wording`.
+//!
 //! Invariant: [`decide`] is a pure function of its arguments. It reads no clock, takes no lock and,
 //! up to [`INLINE_TARGETS`] targets, allocates nothing.
 
+mod context;
+mod rank;
+mod rules;
+mod wording;
+
 use smallvec::SmallVec;
+
+use serde::{Deserialize, Serialize};
 
 use crate::accuracy::AccuracyClass;
 use crate::form::Form;
-use crate::knowledge::{Exclusion, Knowledge, TargetIndex};
+use crate::knowledge::{Energy, Exclusion, Knowledge, TargetIndex};
 use crate::model::Case;
 use crate::statistics::Interval;
 use crate::workload::{Goal, Workload};
+
+pub use self::context::{ChipNow, Context};
+pub use self::rules::{Bar, BusyChip, Fired, HotChip, Rules};
+pub use self::wording::{format_duration_ns, format_interval_ns, format_joules};
 
 /// Number of targets up to which a decision is made without touching the heap.
 pub const INLINE_TARGETS: usize = 16;
@@ -26,13 +39,22 @@ pub struct Query<'a> {
     pub goal: Goal,
     /// How exact the outputs must be.
     pub accuracy: AccuracyClass,
+    /// What the chosen target must keep to.
+    pub limits: Limits,
+    /// The rules by which the context changes the decision.
+    pub rules: &'a Rules,
 }
 
-/// What the machine is like at the moment of the decision.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Context {
-    /// Whether measured times are left out, so that the fitted models alone decide (a baseline).
-    pub ignore_measurements: bool,
+/// What the chosen target must keep to; an absent limit forbids nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    /// The time by which an inference is to be done with 95 % certainty. Among the targets that meet it the least
+    /// energy decides, or the least time where energy is not known of all.
+    pub deadline_ns: Option<f64>,
+    /// The most memory that a process with the session may take.
+    pub memory_bytes: Option<u64>,
+    /// The most power that the target may draw while it works; one whose power is not known is not held to it.
+    pub power_watts: Option<f64>,
 }
 
 /// Where a predicted time comes from.
@@ -80,6 +102,13 @@ pub struct Candidate<'k> {
     pub target: TargetIndex,
     /// Its predicted time; absent when it is excluded.
     pub outlook: Result<Prediction, &'k Exclusion>,
+    /// Its predicted energy, where anything is known of it.
+    pub energy: Option<Energy>,
+    /// What forbids it now, though it could run the case.
+    pub barred: Option<Bar>,
+    /// What it was ranked by, less is better: nanoseconds, joules, or a share of the best of both. Absent for one that
+    /// is out.
+    pub score: Option<f64>,
 }
 
 /// The answer: what was chosen, and how every target was seen.
@@ -89,22 +118,24 @@ pub struct Decision<'k> {
     pub chosen: Option<TargetIndex>,
     /// The next best target, where there is one.
     pub runner_up: Option<TargetIndex>,
+    /// The goal that decided, which a rule may have changed.
+    pub goal: Goal,
+    /// The rules that fired.
+    pub fired: SmallVec<[Fired; 4]>,
     /// All targets, in the order of the knowledge.
     pub candidates: SmallVec<[Candidate<'k>; INLINE_TARGETS]>,
 }
 
 static NO_PREDICTION: Exclusion = Exclusion::NoPrediction;
 
-/// Chooses the target with the least predicted time: measured where measured, else fitted.
+/// Chooses the target that is best for the goal by what is predicted of each: measured where measured, else fitted.
 ///
-/// Equal times go to the target listed first. The work is linear in the number of targets.
+/// Equal scores go to the target listed first. The work is linear in the number of targets.
 pub fn decide<'k>(knowledge: &'k Knowledge, query: &Query<'_>, context: &Context) -> Decision<'k> {
     let cells = if context.ignore_measurements { None } else { knowledge.cells(query.case.id) };
     let verdicts = knowledge.verdicts(query.case.id, query.case.model);
     let workload = query.workload.index();
-    let mut candidates = SmallVec::new();
-    let mut best: Option<(f64, TargetIndex)> = None;
-    let mut second: Option<(f64, TargetIndex)> = None;
+    let mut candidates: SmallVec<[Candidate<'k>; INLINE_TARGETS]> = SmallVec::new();
     for (index, entry) in knowledge.targets().iter().enumerate() {
         let target = TargetIndex(index as u16);
         let outlook = match verdicts.exclusion(index, query.accuracy) {
@@ -127,18 +158,15 @@ pub fn decide<'k>(knowledge: &'k Knowledge, query: &Query<'_>, context: &Context
                 })
                 .ok_or(&NO_PREDICTION),
         };
-        if let Ok(prediction) = outlook {
-            let scored = Some((prediction.time_ns, target));
-            if best.is_none_or(|(time, _)| prediction.time_ns < time) {
-                second = best;
-                best = scored;
-            } else if second.is_none_or(|(time, _)| prediction.time_ns < time) {
-                second = scored;
-            }
-        }
-        candidates.push(Candidate { target, outlook });
+        let energy = match outlook {
+            Ok(prediction) => knowledge.energy(query.case.id, target, query.workload, prediction),
+            Err(_) => None,
+        };
+        candidates.push(Candidate { target, outlook, energy, barred: None, score: None });
     }
-    Decision { chosen: best.map(|(_, t)| t), runner_up: second.map(|(_, t)| t), candidates }
+    let rank::Ranking { chosen, runner_up, goal, fired } =
+        rank::rank(knowledge, query, context, &mut candidates);
+    Decision { chosen, runner_up, goal, fired, candidates }
 }
 
 impl Decision<'_> {
@@ -147,102 +175,48 @@ impl Decision<'_> {
         self.candidates.get(usize::from(target.0))?.outlook.ok()
     }
 
-    /// Whether the intervals of the chosen target and the runner-up overlap.
+    /// How `target` was seen.
+    pub fn candidate(&self, target: TargetIndex) -> Option<&Candidate<'_>> {
+        self.candidates.get(usize::from(target.0))
+    }
+
+    /// The candidates that may be taken, best first: by score, then those of which the goal's figure is not known, by
+    /// time.
+    pub fn order(&self) -> SmallVec<[TargetIndex; INLINE_TARGETS]> {
+        let rank = |candidate: &Candidate<'_>| {
+            let time = candidate.outlook.ok().filter(|_| candidate.barred.is_none())?.time_ns;
+            // A rule may have put another one before the best score.
+            let first = Some(candidate.target) != self.chosen;
+            let (unscored, value) = candidate.score.map_or((true, time), |score| (false, score));
+            Some((first, unscored, value, candidate.target))
+        };
+        let mut order: SmallVec<[_; INLINE_TARGETS]> = self.candidates.iter().filter_map(rank).collect();
+        order.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)).then(a.2.total_cmp(&b.2)).then(a.3.cmp(&b.3)));
+        order.into_iter().map(|(.., target)| target).collect()
+    }
+
+    /// Whether the intervals of the chosen target and the runner-up overlap, in whatever decided.
     pub fn is_tie(&self) -> bool {
-        let interval =
-            |target: Option<TargetIndex>| target.and_then(|t| self.prediction(t)).map(|p| p.interval);
-        match (interval(self.chosen), interval(self.runner_up)) {
-            (Some(a), Some(b)) => a.overlaps(&b),
+        let (Some(chosen), Some(next)) = (
+            self.chosen.and_then(|target| self.candidate(target)),
+            self.runner_up.and_then(|target| self.candidate(target)),
+        ) else {
+            return false;
+        };
+        let times = || match (chosen.outlook, next.outlook) {
+            (Ok(a), Ok(b)) => a.interval.overlaps(&b.interval),
             _ => false,
+        };
+        let energies = || match (chosen.energy, next.energy) {
+            (Some(a), Some(b)) => a.interval.overlaps(&b.interval),
+            _ => false,
+        };
+        match self.goal {
+            Goal::Fastest | Goal::Cool => times(),
+            Goal::Battery => energies(),
+            Goal::Balanced => times() && energies(),
         }
     }
-
-    /// The reason in one plain sentence with the figures that decided.
-    pub fn sentence(&self, knowledge: &Knowledge) -> String {
-        let Some((chosen, best)) = self.chosen.and_then(|t| Some((t, self.prediction(t)?))) else {
-            return "no target is suitable: each one is excluded for the reason beside it".to_owned();
-        };
-        let name = &knowledge.target(chosen).key;
-        let basis = match best.source {
-            Source::Measured { sessions: 1 } => "measured in 1 session".to_owned(),
-            Source::Measured { sessions } => format!("measured in {sessions} sessions"),
-            Source::Fitted { form, extrapolated: false } => {
-                format!("predicted by {} ({})", form.name(), form.title())
-            }
-            Source::Fitted { form, extrapolated: true } => {
-                format!("predicted by {} ({}), outside of the measured range", form.name(), form.title())
-            }
-        };
-        let time = format_duration_ns(best.time_ns);
-        let range = format!("95 % interval {}", format_interval_ns(best.interval, " to "));
-        let needs = match best.source {
-            Source::Measured { .. } => "needs",
-            Source::Fitted { extrapolated: false, .. } => "is predicted to need",
-            Source::Fitted { extrapolated: true, .. } => "may need",
-        };
-        let head = format!("{name} {needs} {time} ({basis}, {range})");
-        match self.runner_up.and_then(|t| Some((t, self.prediction(t)?))) {
-            None => format!("{head}; no other target is suitable"),
-            Some((other, next)) => {
-                let other = &knowledge.target(other).key;
-                let ratio = next.time_ns / best.time_ns;
-                let next_time = format_duration_ns(next.time_ns);
-                if self.is_tie() {
-                    format!("{head}; {other} with {next_time} is not separable from it")
-                } else {
-                    format!("{head}; the next, {other}, needs {next_time}, {ratio:.2} times as long")
-                }
-            }
-        }
-    }
-}
-
-/// Ends of an interval that lie further apart than this tell nothing.
-const WIDEST_RATIO: f64 = 1e3;
-
-/// Writes an interval of durations, its ends joined by `between`, or that it is too wide to tell anything: its
-/// upper end is over 1000 times its lower one.
-pub fn format_interval_ns(interval: Interval, between: &str) -> String {
-    let Interval { low, high } = interval;
-    // Not the other way round, so that NaN counts as wide.
-    if high <= low * WIDEST_RATIO {
-        format!("{}{between}{}", format_duration_ns(low), format_duration_ns(high))
-    } else {
-        "too wide to tell".to_owned()
-    }
-}
-
-/// Writes a duration with three significant digits and a fitting unit; 0.01 ns is the least that is told apart.
-pub fn format_duration_ns(ns: f64) -> String {
-    if ns == 0.0 {
-        return "0 ns".to_owned();
-    }
-    if ns > 0.0 && ns < 0.01 {
-        return "< 0.01 ns".to_owned();
-    }
-    // Rounded first, so that 999.6 µs becomes 1.00 ms and not 1000 µs.
-    let (value, unit) = match three_digits(ns) {
-        _ if !ns.is_finite() => return "unknown".to_owned(),
-        ns if ns < 1e3 => (ns, "ns"),
-        ns if ns < 1e6 => (ns / 1e3, "µs"),
-        ns if ns < 1e9 => (ns / 1e6, "ms"),
-        ns => (ns / 1e9, "s"),
-    };
-    let decimals = match value {
-        v if v < 10.0 => 2,
-        v if v < 100.0 => 1,
-        _ => 0,
-    };
-    format!("{value:.decimals$} {unit}")
-}
-
-/// Rounds to three significant digits; 0, NaN and infinities stay.
-fn three_digits(value: f64) -> f64 {
-    if value == 0.0 || !value.is_finite() {
-        return value;
-    }
-    let step = 10_f64.powi(value.abs().log10().floor() as i32 - 2);
-    (value / step).round() * step
 }
 
 #[cfg(test)]

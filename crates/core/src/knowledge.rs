@@ -3,6 +3,7 @@
 //! Invariant: a snapshot is built once from stored trials and fits and never changes afterwards;
 //! a reader needs no lock.
 
+mod energy;
 mod memory;
 
 use std::collections::HashMap;
@@ -10,17 +11,21 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::accuracy::AccuracyClass;
+use crate::decide::Prediction;
 use crate::form::Fit;
 use crate::identity::{CaseId, ModelId};
+use crate::model::Case;
 use crate::statistics::{self, Interval, Summary};
 use crate::target::{Target, TargetKey};
 use crate::trial::{Failure, FailureKind, OutputCheck};
 use crate::workload::Workload;
 
+pub use self::energy::{Energy, EnergyFacts};
 pub use self::memory::{MemoryFacts, MemoryTaken, MemoryUse, Most};
 
 /// Position of a target in a snapshot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct TargetIndex(pub u16);
 
 /// A measured time of one target for one case and workload, over all its sessions.
@@ -80,6 +85,8 @@ pub struct KnowledgeBuilder {
     targets: Vec<TargetEntry>,
     trials: Vec<TrialFacts>,
     memory: memory::Memory,
+    energy: Vec<EnergyFacts>,
+    spreads: Vec<(TargetIndex, Workload, f64)>,
 }
 
 /// What is known of one target.
@@ -98,6 +105,8 @@ pub struct TargetEntry {
 pub struct Cell {
     /// Measured times, by workload.
     pub times: [Option<Estimate>; 3],
+    /// Measured energies, by workload.
+    pub energies: [Option<Energy>; 3],
 }
 
 /// What speaks against one target, for one case or for all known cases of a model.
@@ -125,6 +134,10 @@ pub struct Knowledge {
     model_verdicts: HashMap<ModelId, Box<[Verdict]>>,
     unproven: Vec<[Option<Exclusion>; 3]>,
     memory: memory::Memory,
+    /// By target and workload: the power that its measured cases drew.
+    powers: Vec<[Option<energy::Power>; 3]>,
+    /// By target and workload: how far its sessions differ.
+    spreads: Vec<[Option<f64>; 3]>,
 }
 
 impl KnowledgeBuilder {
@@ -147,6 +160,16 @@ impl KnowledgeBuilder {
     /// Adds what a trial says of memory; also trials that tell nothing of time may.
     pub fn memory(&mut self, facts: MemoryFacts) {
         self.memory.note(facts);
+    }
+
+    /// Adds a measured energy; those of targets that are not available are passed over.
+    pub fn energy(&mut self, facts: EnergyFacts) {
+        self.energy.push(facts);
+    }
+
+    /// Says how far sessions of `target` differ in `workload`: their standard deviation as a share of the time.
+    pub fn spread(&mut self, target: TargetIndex, workload: Workload, spread: f64) {
+        self.spreads.push((target, workload, spread));
     }
 
     /// Makes the snapshot.
@@ -192,6 +215,23 @@ impl KnowledgeBuilder {
             let row = cells.entry(case).or_insert_with(|| vec![Cell::default(); count]);
             row[target].times[workload] = combine_sessions(&sessions);
         }
+        let mut spreads = vec![[None; 3]; count];
+        for (target, workload, spread) in self.spreads {
+            if let Some(of_target) = spreads.get_mut(usize::from(target.0)) {
+                of_target[workload.index()] = Some(spread);
+            }
+        }
+        let mut powers = vec![energy::Powers::default(); count];
+        for facts in self.energy {
+            let Some(&target) = index.get(&facts.target) else { continue };
+            let row = cells.entry(facts.case).or_insert_with(|| vec![Cell::default(); count]);
+            let workload = facts.workload.index();
+            if let Some(time) = row[target].times[workload] {
+                powers[target].note(workload, facts.energy, time.time_ns);
+            }
+            row[target].energies[workload] = Some(facts.energy);
+        }
+        let powers = powers.into_iter().map(energy::Powers::join).collect();
         let unproven = self.targets.iter().map(|entry| unproven_outputs(entry.worst_error)).collect();
         Knowledge {
             targets: self.targets,
@@ -200,6 +240,8 @@ impl KnowledgeBuilder {
             model_verdicts,
             unproven,
             memory: self.memory,
+            powers,
+            spreads,
         }
     }
 }
@@ -239,6 +281,31 @@ impl Knowledge {
     /// for another case of its model.
     pub fn memory_of(&self, case: CaseId, model: ModelId, key: &TargetKey) -> MemoryUse {
         self.memory.of(case, model, key)
+    }
+
+    /// The most memory that a process with `target`'s session of `case` was seen to hold.
+    pub(crate) fn memory_needed(&self, case: &Case, target: TargetIndex) -> Option<u64> {
+        let key = &self.target(target).key;
+        self.memory.of(case.id, case.model, key).peak_resident.available().map(|most| most.bytes)
+    }
+
+    /// How far sessions of `target` differ in `workload`: their standard deviation as a share of the time.
+    pub fn spread(&self, target: TargetIndex, workload: Workload) -> Option<f64> {
+        self.spreads.get(usize::from(target.0))?[workload.index()]
+    }
+
+    /// The energy of an inference of `case` that takes `time`: measured, else by the power that the target's other
+    /// cases drew. `None` where nothing was measured.
+    pub fn energy(
+        &self,
+        case: CaseId,
+        target: TargetIndex,
+        workload: Workload,
+        time: Prediction,
+    ) -> Option<Energy> {
+        let (index, workload) = (usize::from(target.0), workload.index());
+        let measured = self.cells(case).and_then(|row| row.get(index)?.energies[workload]);
+        measured.or_else(|| Some(self.powers.get(index)?[workload]?.over(time)))
     }
 
     /// What is known of the outputs of `target` for a case: what speaks against them in `class`, which is `None`

@@ -48,12 +48,26 @@ pub enum Goal {
     /// The least time per inference.
     #[default]
     Fastest,
+    /// The least energy per inference.
+    Battery,
+    /// Half the time and half the energy, each as a share of the best target's.
+    Balanced,
+    /// The least time, where the time on a hot chip counts as longer.
+    Cool,
+}
+
+impl Goal {
+    /// All goals, in their usual order.
+    pub const ALL: [Self; 4] = [Self::Fastest, Self::Battery, Self::Balanced, Self::Cool];
 }
 
 impl fmt::Display for Goal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Fastest => "fastest",
+            Self::Battery => "battery",
+            Self::Balanced => "balanced",
+            Self::Cool => "cool",
         })
     }
 }

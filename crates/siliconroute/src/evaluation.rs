@@ -452,7 +452,7 @@ fn strategies(
     knowledge: &siliconroute_core::knowledge::Knowledge,
 ) -> BTreeMap<String, Option<TargetKey>> {
     let keys = || knowledge.targets().iter().map(|entry| &entry.target);
-    let fitted = decide(knowledge, query, &Context { ignore_measurements: true });
+    let fitted = decide(knowledge, query, &Context { ignore_measurements: true, ..Context::default() });
     let first_of_kind =
         |kind: ChipKind| keys().find(|target| target.chip_kind == kind).map(|t| t.key.clone());
     let listed = PRIORITY_LIST

@@ -56,14 +56,7 @@ impl Learned {
 
     /// How far sessions of `target` in `workload` differ from one another; `None` where no configuration has several.
     pub fn session_spread(&self, target: &TargetKey, workload: Workload) -> Option<SessionSpread> {
-        let mut sessions: BTreeMap<CaseId, Vec<f64>> = BTreeMap::new();
-        for trial in self.trials.iter().filter(|it| it.target == *target && it.workload == workload) {
-            if let Ok((summary, _)) = &trial.outcome {
-                sessions.entry(trial.case).or_default().push(summary.median_ns);
-            }
-        }
-        let estimates: Vec<_> = sessions.values().filter_map(|medians| join_sessions(medians)).collect();
-        pool_session_spreads(&estimates)
+        session_spread(&self.trials, target, workload)
     }
 }
 
@@ -189,7 +182,12 @@ fn build(
             Reading::Unavailable(_) => None,
         };
         let fits = Workload::ALL.map(|workload| fit(&found.target.key, workload));
-        builder.target(found.target.clone(), fits, proven);
+        let index = builder.target(found.target.clone(), fits, proven);
+        for workload in Workload::ALL {
+            if let Some(known) = session_spread(trials, &found.target.key, workload) {
+                builder.spread(index, workload, known.spread);
+            }
+        }
     }
     for trial in trials {
         builder.trial(trial.clone());
@@ -198,6 +196,18 @@ fn build(
         builder.memory(facts.clone());
     }
     builder.build()
+}
+
+/// How far sessions of `target` in `workload` differ from one another; `None` where no configuration has several.
+fn session_spread(trials: &[TrialFacts], target: &TargetKey, workload: Workload) -> Option<SessionSpread> {
+    let mut sessions: BTreeMap<CaseId, Vec<f64>> = BTreeMap::new();
+    for trial in trials.iter().filter(|it| it.target == *target && it.workload == workload) {
+        if let Ok((summary, _)) = &trial.outcome {
+            sessions.entry(trial.case).or_default().push(summary.median_ns);
+        }
+    }
+    let estimates: Vec<_> = sessions.values().filter_map(|medians| join_sessions(medians)).collect();
+    pool_session_spreads(&estimates)
 }
 
 /// One row for each case measured on the target at `index`, in the order of the cases' identities.

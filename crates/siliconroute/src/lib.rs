@@ -12,6 +12,7 @@ pub mod array_file;
 pub mod campaign;
 pub mod catalogue;
 pub mod compare;
+pub mod context;
 pub mod discovery;
 pub mod doctor;
 pub mod engine_packages;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use siliconroute_core::decide::Context;
 use siliconroute_core::target::SessionSettings;
 use siliconroute_core::{Chip, ChipKind, Reading, TargetKey};
 use siliconroute_engine::packages::{Fetcher, Installed, PipFetcher};
@@ -17,6 +18,7 @@ use siliconroute_engine::worker::process::{Launcher, ProcessLauncher};
 use siliconroute_store::{HostId, Store, TargetId};
 
 use crate::campaign::Sampling;
+use crate::context::detect_context;
 use crate::discovery::{Discovery, Found, Probes, discover_targets};
 use crate::engine_packages::reinstall;
 use crate::error::Error;
@@ -55,6 +57,8 @@ pub struct Options {
     pub fetcher: Option<Arc<dyn Fetcher>>,
     /// Opens the sensors of the machine's chips.
     pub sensors: OpenSensors,
+    /// Looks at the state of the machine that decisions take into account.
+    pub context: fn() -> Context,
 }
 
 impl std::fmt::Debug for Options {
@@ -75,6 +79,7 @@ impl Options {
             launcher: None,
             fetcher: None,
             sensors: machine_sensors(),
+            context: detect_context,
         }
     }
 }
@@ -98,6 +103,7 @@ pub struct Router {
     pub(crate) clock: fn() -> i64,
     pub(crate) sleep: fn(Duration),
     pub(crate) sensors: OpenSensors,
+    context: fn() -> Context,
     /// What the campaigns of this process found out about their targets' chips.
     pub(crate) identified: Mutex<BTreeMap<TargetKey, Checked>>,
 }
@@ -213,8 +219,14 @@ impl Router {
             clock: options.clock,
             sleep: options.sleep,
             sensors: options.sensors,
+            context: options.context,
             identified: Mutex::default(),
         })
+    }
+
+    /// What the machine is like now, as far as decisions take it into account.
+    pub fn context(&self) -> Context {
+        (self.context)()
     }
 
     /// The machine.

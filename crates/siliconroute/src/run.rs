@@ -7,7 +7,7 @@ mod choice;
 
 use std::time::Instant;
 
-use siliconroute_core::decide::{Context, Decision, Query, decide};
+use siliconroute_core::decide::{Decision, Limits, Query, decide};
 use siliconroute_core::knowledge::Exclusion;
 use siliconroute_core::model::BoundInput;
 use siliconroute_core::tensor::{Dimension, NamedTensor, TensorSpec};
@@ -48,6 +48,8 @@ pub struct Routing {
     pub goal: Option<Goal>,
     /// How exact outputs must be; the setting when absent.
     pub accuracy: Option<AccuracyClass>,
+    /// What the chosen target must keep to.
+    pub limits: Limits,
     /// Whether every target runs in a worker, under the deadline that a worker has and ended by an interrupt.
     pub isolated: bool,
 }
@@ -94,12 +96,14 @@ impl std::fmt::Debug for RoutedSession<'_> {
 
 impl Router {
     /// The query for `case` under `routing` and the settings.
-    pub fn query<'c>(&self, case: &'c Case, routing: &Routing) -> Query<'c> {
+    pub fn query<'c>(&'c self, case: &'c Case, routing: &Routing) -> Query<'c> {
         Query {
             case,
             workload: routing.workload.unwrap_or(Workload::Sustained),
             goal: routing.goal.unwrap_or(self.settings.goal),
             accuracy: routing.accuracy.unwrap_or(self.settings.accuracy),
+            limits: routing.limits,
+            rules: &self.settings.rules,
         }
     }
 
@@ -128,9 +132,9 @@ impl Router {
             vec![targets.get(target.as_str())?.target.key.clone()]
         } else {
             let query = self.query(case, routing);
-            let decision = decide(&learned.knowledge, &query, &Context::default());
+            let decision = decide(&learned.knowledge, &query, &self.context());
             let mut orders = [
-                (Choice::Decided, by_time(&decision, learned)),
+                (Choice::Decided, best_first(&decision, learned)),
                 (Choice::FixedOrder, fixed_order(&decision, learned)),
             ];
             if let Some(kind) = routing.chip_kind {
@@ -405,18 +409,9 @@ fn bound_specs(case: &Case) -> Vec<TensorSpec> {
     case.facts.inputs.iter().map(spec).collect()
 }
 
-/// The candidates of a decision, fastest first.
-fn by_time(decision: &Decision<'_>, learned: &Learned) -> Vec<TargetKey> {
-    let mut order: Vec<(f64, TargetKey)> = decision
-        .candidates
-        .iter()
-        .filter_map(|candidate| {
-            let prediction = candidate.outlook.ok()?;
-            Some((prediction.time_ns, learned.knowledge.target(candidate.target).key.clone()))
-        })
-        .collect();
-    order.sort_by(|a, b| a.0.total_cmp(&b.0));
-    order.into_iter().map(|(_, key)| key).collect()
+/// The candidates of a decision that may be taken, best first.
+fn best_first(decision: &Decision<'_>, learned: &Learned) -> Vec<TargetKey> {
+    decision.order().into_iter().map(|target| learned.knowledge.target(target).key.clone()).collect()
 }
 
 /// Says for each target why it is none for the case.
@@ -425,10 +420,11 @@ pub fn no_target(case: &Case, query: &Query<'_>, decision: &Decision<'_>, learne
         .candidates
         .iter()
         .filter_map(|candidate| {
-            let exclusion = candidate.outlook.err()?;
+            let barred = candidate.barred.map(|bar| bar.sentence());
+            let reason = candidate.outlook.err().map(Exclusion::sentence).or(barred)?;
             let key = &learned.knowledge.target(candidate.target).key;
-            tracing::info!("{key} {}", exclusion.sentence());
-            Some(format!("{key} {}", brief(&exclusion.sentence())))
+            tracing::info!("{key} {reason}");
+            Some(format!("{key} {}", brief(&reason)))
         })
         .collect();
     let failures: Option<Vec<_>> = decision
@@ -447,7 +443,9 @@ pub fn no_target(case: &Case, query: &Query<'_>, decision: &Decision<'_>, learne
     let excluded_by = |matches: fn(&Exclusion) -> bool| {
         decision.candidates.iter().filter_map(|candidate| candidate.outlook.err()).any(matches)
     };
-    let advice = if excluded_by(|exclusion| matches!(exclusion, Exclusion::NoPrediction)) {
+    let advice = if decision.candidates.iter().any(|candidate| candidate.barred.is_some()) {
+        "ease the limit that is named, or look at the rules with `siliconroute config show`".to_owned()
+    } else if excluded_by(|exclusion| matches!(exclusion, Exclusion::NoPrediction)) {
         measuring_advice(query.workload)
     } else if excluded_by(|exclusion| !matches!(exclusion, Exclusion::Failed(_))) {
         "`--accuracy relaxed` allows more targets".to_owned()

@@ -8,6 +8,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use siliconroute_core::decide::{BusyChip, HotChip, Rules};
 use siliconroute_core::{AccuracyClass, Goal, Workload};
 use siliconroute_engine::regular_file::read_regular;
 
@@ -134,12 +135,65 @@ const DEFINITIONS: &[Definition] = &[
         expected: "exact, standard or relaxed",
         meaning: "how far outputs may lie from the reference",
     },
-    Definition { key: "goal", default: "fastest", expected: "fastest", meaning: "what decisions aim at" },
+    Definition {
+        key: "busy_chip_factor",
+        default: "1.3",
+        expected: "a number from 1 to 100",
+        meaning: "how much slower a busy GPU or NPU counts",
+    },
+    Definition {
+        key: "busy_chip_percent",
+        default: "80",
+        expected: "a number from 0 to 100, or off",
+        meaning: "a GPU or NPU that others load over this is busy",
+    },
+    Definition {
+        key: "cold_start_percent",
+        default: "30",
+        expected: "a number from 0 to 100, or off",
+        meaning: "a cold start leaves the CPU only for a target that is faster by over this",
+    },
+    Definition {
+        key: "free_memory",
+        default: "true",
+        expected: "true or false",
+        meaning: "leave out targets that were seen to take more memory than is free",
+    },
+    Definition {
+        key: "goal",
+        default: "fastest",
+        expected: "fastest, battery, balanced or cool",
+        meaning: "what decisions aim at",
+    },
+    Definition {
+        key: "hot_chip_celsius",
+        default: "75",
+        expected: "a number from 0 to 200, or off",
+        meaning: "with the goal cool, a chip counts as slower from here on",
+    },
+    Definition {
+        key: "hot_chip_limit_celsius",
+        default: "87",
+        expected: "a number from 0 to 200",
+        meaning: "with the goal cool, a chip over this is left out",
+    },
+    Definition {
+        key: "low_battery_percent",
+        default: "30",
+        expected: "a number from 0 to 100, or off",
+        meaning: "on battery with less charge, energy decides",
+    },
     Definition {
         key: "offline",
         default: "false",
         expected: "true or false",
         meaning: "fetch no packages and no models",
+    },
+    Definition {
+        key: "quarantine",
+        default: "true",
+        expected: "true or false",
+        meaning: "leave out targets that failed lately",
     },
     Definition {
         key: "read_only",
@@ -166,6 +220,12 @@ const DEFINITIONS: &[Definition] = &[
         meaning: "time for the samples of one trial beyond the least number",
     },
     Definition {
+        key: "volatility_percent",
+        default: "15",
+        expected: "a number from 0 to 100, or off",
+        meaning: "of two targets within this that cannot be told apart, take the steadier",
+    },
+    Definition {
         key: "worker_deadline_s",
         default: "60",
         expected: "a whole number from 1 to 86400",
@@ -186,6 +246,8 @@ pub struct Settings {
     pub accuracy: AccuracyClass,
     /// What decisions aim at.
     pub goal: Goal,
+    /// The rules by which the state of the machine changes decisions.
+    pub rules: Rules,
     /// Whether nothing is fetched.
     pub offline: bool,
     /// Whether the home is only read.
@@ -268,6 +330,7 @@ impl Settings {
         Ok(Self {
             accuracy: values.parse("accuracy", parse_accuracy)?,
             goal: values.parse("goal", parse_goal)?,
+            rules: values.rules()?,
             offline: values.parse("offline", |text| text.parse().ok())?,
             read_only: values.parse("read_only", |text| text.parse().ok())?,
             seed: values.parse("seed", |text| text.parse().ok())?,
@@ -307,6 +370,32 @@ impl Values<'_> {
     }
 }
 
+impl Values<'_> {
+    fn rules(&self) -> Result<Rules, SettingsError> {
+        let share = |key| Ok(self.limit(key, 100.0)?.map(|percent| percent / 100.0));
+        let factor = self.parse("busy_chip_factor", |text| number(text, 1.0, 100.0))?;
+        let over_celsius = self.parse("hot_chip_limit_celsius", |text| number(text, 0.0, 200.0))?;
+        Ok(Rules {
+            low_battery_percent: self.limit("low_battery_percent", 100.0)?,
+            busy_chip: self
+                .limit("busy_chip_percent", 100.0)?
+                .map(|over_percent| BusyChip { over_percent, factor }),
+            hot_chip: self
+                .limit("hot_chip_celsius", 200.0)?
+                .map(|from_celsius| HotChip { from_celsius, over_celsius }),
+            cold_start_margin: share("cold_start_percent")?,
+            volatility_band: share("volatility_percent")?,
+            quarantine: self.parse("quarantine", |text| text.parse().ok())?,
+            free_memory: self.parse("free_memory", |text| text.parse().ok())?,
+        })
+    }
+
+    /// A number from 0 to `high`, or `None` for `off`.
+    fn limit(&self, key: &'static str, high: f64) -> Result<Option<f64>, SettingsError> {
+        self.parse(key, |text| if text == "off" { Some(None) } else { number(text, 0.0, high).map(Some) })
+    }
+}
+
 /// Reads an accuracy class by its name.
 pub fn parse_accuracy(text: &str) -> Option<AccuracyClass> {
     AccuracyClass::ALL.into_iter().find(|class| class.to_string() == text)
@@ -314,7 +403,7 @@ pub fn parse_accuracy(text: &str) -> Option<AccuracyClass> {
 
 /// Reads a goal by its name.
 pub fn parse_goal(text: &str) -> Option<Goal> {
-    [Goal::Fastest].into_iter().find(|goal| goal.to_string() == text)
+    Goal::ALL.into_iter().find(|goal| goal.to_string() == text)
 }
 
 /// Reads a workload by its name.
@@ -323,6 +412,10 @@ pub fn parse_workload(text: &str) -> Option<Workload> {
 }
 
 fn in_range(text: &str, low: u64, high: u64) -> Option<u64> {
+    text.parse().ok().filter(|value| (low..=high).contains(value))
+}
+
+fn number(text: &str, low: f64, high: f64) -> Option<f64> {
     text.parse().ok().filter(|value| (low..=high).contains(value))
 }
 

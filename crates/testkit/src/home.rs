@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use siliconroute::settings::Settings;
 use siliconroute::{Options, Router};
+use siliconroute_core::decide::Context;
 use siliconroute_engine::packages::{
     FetchError, Fetcher, PackageKind, Platform, Progress, Sha256Digest, WheelPin,
 };
@@ -126,6 +127,8 @@ impl TestHome {
             launcher: Some(Arc::new(launcher.clone())),
             fetcher: Some(Arc::new(Unreachable)),
             sensors: FakeSensors::of(launcher, &[]),
+            // Whatever machine the tests run on, its battery and heat decide nothing.
+            context: Context::default,
             ..Options::new(self.path().to_owned(), settings)
         }
     }

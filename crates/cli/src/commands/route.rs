@@ -7,8 +7,8 @@ use siliconroute::Error;
 use siliconroute::evaluation::Question;
 use siliconroute::event::{Event, Listener as _};
 use siliconroute::run::{index_notice, no_target};
-use siliconroute_core::decide::{Context, Decision, decide, format_interval_ns};
-use siliconroute_core::knowledge::Knowledge;
+use siliconroute_core::decide::{Decision, decide, format_interval_ns, format_joules};
+use siliconroute_core::knowledge::{Exclusion, Knowledge};
 
 use super::Session;
 use crate::arguments::Route;
@@ -21,7 +21,8 @@ pub(super) fn run(session: &Session<'_>, arguments: &Route) -> Result<ExitCode, 
     let targets = session.router.targets(&mut progress)?;
     let learned = session.router.learn(&targets)?;
     let query = session.router.query(&case, &routing);
-    let decision = decide(&learned.knowledge, &query, &Context::default());
+    let context = session.router.context();
+    let decision = decide(&learned.knowledge, &query, &context);
     if decision.chosen.is_none() {
         return Err(no_target(&case, &query, &decision, &learned));
     }
@@ -44,7 +45,8 @@ pub(super) fn run(session: &Session<'_>, arguments: &Route) -> Result<ExitCode, 
         output.document(&json!({
             "schema": "siliconroute.decision/1",
             "model": case.model_name, "case_id": case.id, "bindings": case.bindings,
-            "workload": query.workload, "goal": query.goal, "accuracy": query.accuracy,
+            "workload": query.workload, "goal": query.goal, "accuracy": query.accuracy, "limits": query.limits,
+            "context": context, "deciding_goal": decision.goal, "rules_fired": fired(&decision, &learned.knowledge),
             "chosen": decision.chosen.map(|target| &learned.knowledge.target(target).key),
             "tie": decision.is_tie(),
             "reason": sentence,
@@ -54,27 +56,7 @@ pub(super) fn run(session: &Session<'_>, arguments: &Route) -> Result<ExitCode, 
         }));
         return Ok(ExitCode::SUCCESS);
     }
-    let mut listed = table(&["target", "#predicted", "#95 % interval", "source", "excluded because"]);
-    for candidate in &decision.candidates {
-        let key = learned.knowledge.target(candidate.target).key.to_string();
-        match candidate.outlook {
-            Ok(p) => listed.add_row(vec![
-                key,
-                milliseconds(p.time_ns / 1e6),
-                format_interval_ns(p.interval, " – "),
-                p.source.name().to_owned(),
-                String::new(),
-            ]),
-            Err(exclusion) => listed.add_row(vec![
-                key,
-                "–".to_owned(),
-                "–".to_owned(),
-                "–".to_owned(),
-                exclusion.sentence(),
-            ]),
-        }
-    }
-    output.table(&listed);
+    print_candidates(session, &decision, &learned.knowledge);
     output.line(format!("{}: {sentence}", case.label()));
     if let Some(check) = check {
         let best = check.best.as_ref().map_or_else(|| "unknown".to_owned(), ToString::to_string);
@@ -83,6 +65,44 @@ pub(super) fn run(session: &Session<'_>, arguments: &Route) -> Result<ExitCode, 
         output.line(format!("verified: the best is {best}, regret {regret}{tie}"));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The table of all targets; energy has a column where anything is known of it.
+fn print_candidates(session: &Session<'_>, decision: &Decision<'_>, knowledge: &Knowledge) {
+    let of_energy = decision.candidates.iter().any(|candidate| candidate.energy.is_some());
+    let mut heads = vec!["target", "#predicted", "#95 % interval", "source", "#energy", "excluded because"];
+    if !of_energy {
+        heads.retain(|head| *head != "#energy");
+    }
+    let mut listed = table(&heads);
+    for candidate in &decision.candidates {
+        let dash = || "–".to_owned();
+        let mut row = vec![knowledge.target(candidate.target).key.to_string()];
+        match candidate.outlook {
+            Ok(p) => row.extend([
+                milliseconds(p.time_ns / 1e6),
+                format_interval_ns(p.interval, " – "),
+                p.source.name().to_owned(),
+            ]),
+            Err(_) => row.extend([dash(), dash(), dash()]),
+        }
+        if of_energy {
+            let known = candidate.energy.map(|energy| format_joules(energy.joules));
+            row.push(known.unwrap_or_else(|| "not measured".to_owned()));
+        }
+        let barred = candidate.barred.map(|bar| bar.sentence());
+        row.push(candidate.outlook.err().map(Exclusion::sentence).or(barred).unwrap_or_default());
+        listed.add_row(row);
+    }
+    session.output.table(&listed);
+}
+
+/// The rules that fired, each with its figures and what it did.
+fn fired(decision: &Decision<'_>, knowledge: &Knowledge) -> Vec<serde_json::Value> {
+    let rules = decision.fired.iter();
+    rules
+        .map(|fired| json!({"rule": fired.name(), "effect": fired.sentence(knowledge), "figures": fired}))
+        .collect()
 }
 
 fn candidates(decision: &Decision<'_>, knowledge: &Knowledge) -> Vec<serde_json::Value> {
@@ -95,6 +115,8 @@ fn candidates(decision: &Decision<'_>, knowledge: &Knowledge) -> Vec<serde_json:
                 Ok(p) => json!({
                     "target": target, "predicted_ms": p.time_ns / 1e6,
                     "interval_ms": [p.interval.low / 1e6, p.interval.high / 1e6], "source": p.source.name(),
+                    "energy": candidate.energy, "score": candidate.score,
+                    "barred": candidate.barred.map(|bar| json!({"reason": bar.sentence(), "figures": bar})),
                 }),
                 Err(exclusion) => json!({"target": target, "excluded": exclusion.sentence()}),
             }

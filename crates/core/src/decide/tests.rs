@@ -1,12 +1,14 @@
 //! Which target is chosen, why the others are not, and how it is said.
 
+mod rules;
+
 use proptest::prelude::*;
 
 use super::*;
 use crate::accuracy::{OutputDifference, OutputFault};
 use crate::chip::{ChipKey, ChipKind};
 use crate::form::{Fit, FitRow, fit_forms};
-use crate::identity::ModelId;
+use crate::identity::{CaseId, ModelId};
 use crate::knowledge::{KnowledgeBuilder, TrialFacts};
 use crate::model::{Bindings, CaseFacts, Family};
 use crate::statistics::Summary;
@@ -124,7 +126,14 @@ impl World {
 }
 
 fn query(case: &Case, accuracy: AccuracyClass) -> Query<'_> {
-    Query { case, workload: Workload::Sustained, goal: Goal::Fastest, accuracy }
+    Query {
+        case,
+        workload: Workload::Sustained,
+        goal: Goal::Fastest,
+        accuracy,
+        limits: Limits::default(),
+        rules: &Rules::USUAL,
+    }
 }
 
 fn name(knowledge: &Knowledge, target: Option<TargetIndex>) -> Option<&str> {
@@ -191,7 +200,7 @@ fn a_fitted_time_beyond_the_measured_range_says_so() {
 fn measured_times_can_be_left_out() {
     let (knowledge, case) =
         World::new(&[("a", true, None), ("b", false, None)]).measured("b", 1.0, 0.1).build();
-    let context = Context { ignore_measurements: true };
+    let context = Context { ignore_measurements: true, ..Context::default() };
     let decision = decide(&knowledge, &query(&case, AccuracyClass::Standard), &context);
     assert_eq!(name(&knowledge, decision.chosen), Some("a"));
     assert_eq!(decision.candidates[1].outlook.unwrap_err(), &Exclusion::NoPrediction);

@@ -1,0 +1,42 @@
+//! What the machine is like at the moment of a decision.
+//!
+//! Invariant: what is not known is absent, and a rule that would need it does not fire.
+
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+
+use crate::chip::ChipKey;
+use crate::knowledge::TargetIndex;
+
+/// What the machine is like now.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Context {
+    /// Whether measured times are left out, so that the fitted models alone decide (a baseline).
+    pub ignore_measurements: bool,
+    /// The charge of the battery in percent while the machine runs on it; absent on mains and where unknown.
+    pub charge_on_battery_percent: Option<f64>,
+    /// Memory that programs can still get.
+    pub free_memory_bytes: Option<u64>,
+    /// Chips of which something is known.
+    pub chips: SmallVec<[ChipNow; 4]>,
+    /// Targets that failed lately.
+    pub quarantined: SmallVec<[TargetIndex; 4]>,
+}
+
+/// What a chip is doing now.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ChipNow {
+    /// The chip.
+    pub chip: ChipKey,
+    /// How much others load it, from 0 to 100.
+    pub busy_percent: Option<f64>,
+    /// Its temperature.
+    pub celsius: Option<f64>,
+}
+
+impl Context {
+    /// What is known of `chip`.
+    pub fn chip(&self, chip: &ChipKey) -> Option<&ChipNow> {
+        self.chips.iter().find(|now| now.chip == *chip)
+    }
+}

@@ -1,0 +1,196 @@
+//! The rules by which the state of the machine changes a decision, with their limits.
+//!
+//! Invariant: a rule that is absent from [`Rules`] never fires, and one that fires leaves a [`Fired`] or a [`Bar`].
+
+use serde::{Deserialize, Serialize};
+
+use crate::knowledge::TargetIndex;
+
+/// Which rules hold, and with which limits; `None` switches a rule off.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Rules {
+    /// On battery with less charge than so many percent, the goal becomes [`Goal::Battery`](crate::Goal::Battery).
+    pub low_battery_percent: Option<f64>,
+    /// A GPU or NPU that others load over a share counts as slower.
+    pub busy_chip: Option<BusyChip>,
+    /// Under [`Goal::Cool`](crate::Goal::Cool), a hot chip counts as slower and a very hot one as none.
+    pub hot_chip: Option<HotChip>,
+    /// A cold start goes to the CPU unless another chip is faster by more than this share of its time.
+    pub cold_start_margin: Option<f64>,
+    /// Of the best two whose times lie within this share of each other and are not separable, the one is taken whose
+    /// sessions differ less.
+    pub volatility_band: Option<f64>,
+    /// Whether a target that failed lately is left out.
+    pub quarantine: bool,
+    /// Whether a target that was seen to take more memory than is free is left out.
+    pub free_memory: bool,
+}
+
+/// Limits of the rule on busy chips.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct BusyChip {
+    /// The load by others from which it fires, in percent.
+    pub over_percent: f64,
+    /// What the time is multiplied by.
+    pub factor: f64,
+}
+
+/// Limits of the rule on hot chips.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct HotChip {
+    /// From here on the time counts as longer, up to twice at [`Self::over_celsius`].
+    pub from_celsius: f64,
+    /// Over this the chip is left out.
+    pub over_celsius: f64,
+}
+
+impl HotChip {
+    /// What the time is multiplied by at `celsius`, from 1 to 2; `None` where the chip is too hot.
+    pub(super) fn factor(self, celsius: f64) -> Option<f64> {
+        if celsius > self.over_celsius {
+            return None;
+        }
+        let range = (self.over_celsius - self.from_celsius).max(f64::MIN_POSITIVE);
+        Some(1.0 + ((celsius - self.from_celsius) / range).clamp(0.0, 1.0))
+    }
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self::USUAL
+    }
+}
+
+impl Rules {
+    /// The rules where nothing is set.
+    pub const USUAL: Self = Self {
+        low_battery_percent: Some(30.0),
+        busy_chip: Some(BusyChip { over_percent: 80.0, factor: 1.3 }),
+        hot_chip: Some(HotChip { from_celsius: 75.0, over_celsius: 87.0 }),
+        cold_start_margin: Some(0.30),
+        volatility_band: Some(0.15),
+        quarantine: true,
+        free_memory: true,
+    };
+
+    /// No rule at all: the least prediction decides.
+    pub const NONE: Self = Self {
+        low_battery_percent: None,
+        busy_chip: None,
+        hot_chip: None,
+        cold_start_margin: None,
+        volatility_band: None,
+        quarantine: false,
+        free_memory: false,
+    };
+}
+
+/// A rule that changed how targets were ranked, with the figures that it fired on.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "rule")]
+pub enum Fired {
+    /// The charge is low, so energy decides.
+    LowBattery {
+        /// The charge that is left, in percent.
+        charge_percent: f64,
+        /// The limit.
+        limit_percent: f64,
+    },
+    /// Others load the target's chip.
+    BusyChip {
+        /// The target.
+        target: TargetIndex,
+        /// The load by others, in percent.
+        busy_percent: f64,
+        /// What its time was multiplied by.
+        factor: f64,
+    },
+    /// The target's chip is hot.
+    HotChip {
+        /// The target.
+        target: TargetIndex,
+        /// Its temperature.
+        celsius: f64,
+        /// What its time was multiplied by.
+        factor: f64,
+    },
+    /// Energy was to decide and is known of fewer than two targets, so time decides.
+    EnergyUnknown {
+        /// Targets whose energy is known.
+        known: u16,
+    },
+    /// No target is known to meet the deadline, so the fastest is taken.
+    DeadlineUnreachable,
+    /// A cold start goes to the CPU, since the faster target is not faster enough.
+    ColdStart {
+        /// The target that was passed over.
+        passed_over: TargetIndex,
+    },
+    /// The two best cannot be told apart, and the other one is steadier.
+    Volatility {
+        /// The target that was passed over.
+        passed_over: TargetIndex,
+    },
+}
+
+impl Fired {
+    /// The rule's stable name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::LowBattery { .. } => "low_battery",
+            Self::BusyChip { .. } => "busy_chip",
+            Self::HotChip { .. } => "hot_chip",
+            Self::EnergyUnknown { .. } => "energy_unknown",
+            Self::DeadlineUnreachable => "deadline_unreachable",
+            Self::ColdStart { .. } => "cold_start",
+            Self::Volatility { .. } => "volatility",
+        }
+    }
+}
+
+/// Why a target that could run the case is none now.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "bar")]
+pub enum Bar {
+    /// It failed lately.
+    Quarantined,
+    /// Its chip is too hot.
+    TooHot {
+        /// Its temperature.
+        celsius: f64,
+        /// The limit.
+        limit_celsius: f64,
+    },
+    /// It was seen to take more memory than it may have.
+    Memory {
+        /// What it was seen to take.
+        needs_bytes: u64,
+        /// What it may have: the budget, or what is free.
+        may_have_bytes: u64,
+    },
+    /// It draws more power than it may.
+    Power {
+        /// What it is reckoned to draw.
+        watts: f64,
+        /// The budget.
+        budget_watts: f64,
+    },
+    /// It is not known to meet the deadline, and another target is.
+    Deadline {
+        /// The upper end of its time's 95 % interval.
+        may_take_ns: f64,
+    },
+}
+
+impl Bar {
+    /// The stable name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Quarantined => "quarantined",
+            Self::TooHot { .. } => "too_hot",
+            Self::Memory { .. } => "memory",
+            Self::Power { .. } => "power",
+            Self::Deadline { .. } => "deadline",
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! How a decision and its figures are said.
+//!
+//! Invariant: whatever the figures are, there is a sentence; none holds NaN or a number that tells nothing.
+
+use super::{Bar, Candidate, Decision, Fired, Source};
+use crate::knowledge::{Energy, Knowledge, TargetIndex};
+use crate::statistics::Interval;
+use crate::workload::Goal;
+
+impl Decision<'_> {
+    /// The reason in one plain sentence with the figures that decided.
+    pub fn sentence(&self, knowledge: &Knowledge) -> String {
+        let Some(chosen) = self.chosen.and_then(|target| self.candidate(target)) else {
+            let reason = "each one is excluded for the reason beside it";
+            return format!("no target is suitable: {reason}");
+        };
+        let next = self.runner_up.and_then(|target| self.candidate(target));
+        let sentence = match (self.goal, chosen.energy) {
+            (Goal::Battery | Goal::Balanced, Some(energy)) => self.of_energy(knowledge, chosen, energy, next),
+            _ => self.of_time(knowledge, chosen, next),
+        };
+        let rules = self.fired.iter().map(|fired| fired.sentence(knowledge));
+        std::iter::once(sentence).chain(rules).collect::<Vec<_>>().join("; ")
+    }
+
+    fn of_time(&self, knowledge: &Knowledge, chosen: &Candidate<'_>, next: Option<&Candidate<'_>>) -> String {
+        let Ok(best) = chosen.outlook else { return String::new() };
+        let name = &knowledge.target(chosen.target).key;
+        let basis = match best.source {
+            Source::Measured { sessions: 1 } => "measured in 1 session".to_owned(),
+            Source::Measured { sessions } => format!("measured in {sessions} sessions"),
+            Source::Fitted { form, extrapolated: false } => {
+                format!("predicted by {} ({})", form.name(), form.title())
+            }
+            Source::Fitted { form, extrapolated: true } => {
+                format!("predicted by {} ({}), outside of the measured range", form.name(), form.title())
+            }
+        };
+        let time = format_duration_ns(best.time_ns);
+        let range = format!("95 % interval {}", format_interval_ns(best.interval, " to "));
+        let needs = match best.source {
+            Source::Measured { .. } => "needs",
+            Source::Fitted { extrapolated: false, .. } => "is predicted to need",
+            Source::Fitted { extrapolated: true, .. } => "may need",
+        };
+        let head = format!("{name} {needs} {time} ({basis}, {range})");
+        let Some((other, after)) = next.and_then(|next| Some((next.target, next.outlook.ok()?))) else {
+            return format!("{head}; no other target is suitable");
+        };
+        let other = &knowledge.target(other).key;
+        let ratio = after.time_ns / best.time_ns;
+        let next_time = format_duration_ns(after.time_ns);
+        if self.is_tie() {
+            format!("{head}; {other} with {next_time} is not separable from it")
+        } else {
+            format!("{head}; the next, {other}, needs {next_time}, {ratio:.2} times as long")
+        }
+    }
+
+    fn of_energy(
+        &self,
+        knowledge: &Knowledge,
+        chosen: &Candidate<'_>,
+        energy: Energy,
+        next: Option<&Candidate<'_>>,
+    ) -> String {
+        let figures = |candidate: &Candidate<'_>| {
+            let joules = candidate.energy.map(|energy| format_joules(energy.joules));
+            let time = candidate.outlook.ok().map(|prediction| format_duration_ns(prediction.time_ns));
+            [joules, time].into_iter().flatten().collect::<Vec<_>>().join(" in ")
+        };
+        let (name, taken) = (&knowledge.target(chosen.target).key, figures(chosen));
+        let basis = if energy.measured { "measured" } else { "by the power that its other cases drew" };
+        let Interval { low, high } = energy.interval;
+        let range = format!("{} to {}", format_joules(low), format_joules(high));
+        let head = format!("{name} takes {taken} ({basis}, 95 % interval {range})");
+        let Some(next) = next else { return format!("{head}; no other target is suitable") };
+        let (other, taken) = (&knowledge.target(next.target).key, figures(next));
+        if self.is_tie() {
+            format!("{head}; {other} with {taken} is not separable from it")
+        } else {
+            format!("{head}; the next, {other}, takes {taken}")
+        }
+    }
+}
+
+impl Fired {
+    /// What the rule did, in one clause.
+    pub fn sentence(&self, knowledge: &Knowledge) -> String {
+        let key = |target: TargetIndex| &knowledge.target(target).key;
+        let chip = |target: TargetIndex| &knowledge.target(target).chip;
+        match *self {
+            Self::LowBattery { charge_percent, limit_percent } => format!(
+                "the battery is at {charge_percent:.0} %, under {limit_percent:.0} %, so energy decides"
+            ),
+            Self::BusyChip { target, busy_percent, factor } => {
+                let (key, chip) = (key(target), chip(target));
+                format!(
+                    "others load {chip} with {busy_percent:.0} %, so {key} counts as {factor:.2} times slower"
+                )
+            }
+            Self::HotChip { target, celsius, factor } => {
+                let (key, chip) = (key(target), chip(target));
+                format!("{chip} is at {celsius:.0} °C, so {key} counts as {factor:.2} times slower")
+            }
+            Self::EnergyUnknown { known: 0 } => "energy is known of no target, so time decides".to_owned(),
+            Self::EnergyUnknown { .. } => "energy is known of one target alone, so time decides".to_owned(),
+            Self::DeadlineUnreachable => {
+                "no target is known to meet the deadline, so the fastest is taken".to_owned()
+            }
+            Self::ColdStart { passed_over } => {
+                format!("a cold start goes to the CPU, since {} is not faster enough", key(passed_over))
+            }
+            Self::Volatility { passed_over } => {
+                format!("{} may be as fast, and its sessions differ more", key(passed_over))
+            }
+        }
+    }
+}
+
+impl Bar {
+    /// What forbids the target, in one line.
+    pub fn sentence(&self) -> String {
+        match *self {
+            Self::Quarantined => "failed lately, and is left out for a while".to_owned(),
+            Self::TooHot { celsius, limit_celsius } => {
+                format!("its chip is at {celsius:.0} °C, over {limit_celsius:.0} °C")
+            }
+            Self::Memory { needs_bytes, may_have_bytes } => format!(
+                "was seen to take {} MiB of memory, and may have {} MiB",
+                needs_bytes >> 20,
+                may_have_bytes >> 20
+            ),
+            Self::Power { watts, budget_watts } => {
+                format!("draws {watts:.1} W, over the budget of {budget_watts:.1} W")
+            }
+            Self::Deadline { may_take_ns } => {
+                format!("may take {}, which is over the deadline", format_duration_ns(may_take_ns))
+            }
+        }
+    }
+}
+
+/// Writes an energy with three significant digits and a fitting unit.
+pub fn format_joules(joules: f64) -> String {
+    if !joules.is_finite() {
+        return "unknown".to_owned();
+    }
+    let joules = three_digits(joules);
+    let (value, unit) = match joules.abs() {
+        size if size < 1e-3 => (joules * 1e6, "µJ"),
+        size if size < 1.0 => (joules * 1e3, "mJ"),
+        _ => (joules, "J"),
+    };
+    let decimals = match value.abs() {
+        v if v < 10.0 => 2,
+        v if v < 100.0 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$} {unit}")
+}
+
+/// Ends of an interval that lie further apart than this tell nothing.
+const WIDEST_RATIO: f64 = 1e3;
+
+/// Writes an interval of durations, its ends joined by `between`, or that it is too wide to tell anything: its
+/// upper end is over 1000 times its lower one.
+pub fn format_interval_ns(interval: Interval, between: &str) -> String {
+    let Interval { low, high } = interval;
+    // Not the other way round, so that NaN counts as wide.
+    if high <= low * WIDEST_RATIO {
+        format!("{}{between}{}", format_duration_ns(low), format_duration_ns(high))
+    } else {
+        "too wide to tell".to_owned()
+    }
+}
+
+/// Writes a duration with three significant digits and a fitting unit; 0.01 ns is the least that is told apart.
+pub fn format_duration_ns(ns: f64) -> String {
+    if ns == 0.0 {
+        return "0 ns".to_owned();
+    }
+    if ns > 0.0 && ns < 0.01 {
+        return "< 0.01 ns".to_owned();
+    }
+    // Rounded first, so that 999.6 µs becomes 1.00 ms and not 1000 µs.
+    let (value, unit) = match three_digits(ns) {
+        _ if !ns.is_finite() => return "unknown".to_owned(),
+        ns if ns < 1e3 => (ns, "ns"),
+        ns if ns < 1e6 => (ns / 1e3, "µs"),
+        ns if ns < 1e9 => (ns / 1e6, "ms"),
+        ns => (ns / 1e9, "s"),
+    };
+    let decimals = match value {
+        v if v < 10.0 => 2,
+        v if v < 100.0 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$} {unit}")
+}
+
+/// Rounds to three significant digits; 0, NaN and infinities stay.
+fn three_digits(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return value;
+    }
+    let step = 10_f64.powi(value.abs().log10().floor() as i32 - 2);
+    (value / step).round() * step
+}
