@@ -10,6 +10,7 @@ use siliconroute_core::{Chip, ChipKey, ChipKind, Reading};
 
 use crate::counters::CpuMeter;
 use crate::linux::chip_readers::{self, ChipReader};
+use crate::linux::driver_files::TIME_LIMIT;
 use crate::linux::fdinfo::{self, Client};
 use crate::os::{DeviceCounters, Nvidia};
 use crate::roots::Roots;
@@ -219,10 +220,16 @@ impl ChipSensors {
     /// Prepares to read the chips of a Linux machine, running or captured, below `roots`.
     ///
     /// Only files are read, so the load and the power of a GPU under NVIDIA's own driver are not told.
+    /// Each driver has three seconds to answer; one that hangs is a reason at once for as long as it hangs.
     pub fn new(roots: Roots, chips: &[Chip]) -> Self {
+        Self::with_time_limit(roots, chips, TIME_LIMIT)
+    }
+
+    /// Prepares to read below `roots`, where no driver has longer than `limit`.
+    pub(crate) fn with_time_limit(roots: Roots, chips: &[Chip], limit: Duration) -> Self {
         let nodes = chip_readers::nodes(&roots);
         let chips = real(chips)
-            .map(|chip| (chip.clone(), Source::Linux(ChipReader::new(&roots, chip, &nodes))))
+            .map(|chip| (chip.clone(), Source::Linux(ChipReader::new(&roots, chip, &nodes, limit))))
             .collect();
         Self { roots: Some(roots), chips, counters: None, nvidia: None, started: Instant::now() }
     }

@@ -5,11 +5,14 @@
 //! version still reads: what it lacks is a reading that was not recorded.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use siliconroute_core::Reading;
 
 use crate::linux;
+use crate::linux::driver_files::{self, DriverFiles};
 use crate::roots::Roots;
 
 /// Where the machine draws its power from.
@@ -32,9 +35,14 @@ pub struct Conditions {
     /// The power that all batteries together give, in watts; negative while they are charged.
     #[serde(default = "not_recorded")]
     pub battery_discharge_watts: Reading<f64>,
-    /// The power profile or scheme that the user chose, such as `balanced`.
+    /// How long the batteries last at the present rate, as the system or the battery reckons it; a reason while they
+    /// are not used.
+    #[serde(default = "not_recorded")]
+    pub battery_left_ns: Reading<u64>,
+    /// The power profile or scheme that the user chose, such as `balanced`; on macOS whether Low Power Mode is on.
     pub power_profile: Reading<String>,
-    /// Windows' power mode over the scheme, such as `best performance`.
+    /// What else the user chose of power: Windows' power mode over the scheme, such as `best performance`, and what
+    /// Linux's clock drivers are told to prefer, such as `balance_performance`; several are joined by `+`.
     #[serde(default = "not_recorded")]
     pub power_mode: Reading<String>,
     /// Linux's clock governor; several are joined by `+`.
@@ -113,6 +121,23 @@ pub struct Throttling {
     /// The lowest clock that a core may rise to, of its hardware's own maximum, in percent: under 100 a
     /// setting or the firmware holds it down.
     pub clock_limit_percent: Reading<f64>,
+    /// What macOS says of the heat of the whole machine.
+    #[serde(default = "not_recorded")]
+    pub thermal_state: Reading<ThermalState>,
+}
+
+/// How far macOS holds the machine back for its heat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ThermalState {
+    /// Not at all.
+    Nominal,
+    /// Work that nobody waits for is put off.
+    Fair,
+    /// The processor, the GPU and the rest are slowed.
+    Serious,
+    /// They are slowed as far as they can be.
+    Critical,
 }
 
 impl Default for Throttling {
@@ -129,6 +154,7 @@ impl Throttling {
             package_events: Reading::unavailable(reason),
             package_throttled_ms: Reading::unavailable(reason),
             clock_limit_percent: Reading::unavailable(reason),
+            thermal_state: Reading::unavailable(reason),
         }
     }
 }
@@ -192,36 +218,51 @@ impl CpuTimes {
 }
 
 /// Reads the conditions of a Linux machine, running or captured.
+///
+/// Supplies, temperatures and the power profile, for which a driver or firmware answers, have three seconds each; one
+/// that hangs is a reason at once for as long as it hangs.
 #[derive(Debug, Clone)]
 pub struct ConditionsProbe {
-    roots: Roots,
+    files: Arc<DriverFiles>,
 }
 
 impl ConditionsProbe {
     /// Prepares to read below `roots`.
     pub fn new(roots: Roots) -> Self {
-        Self { roots }
+        Self::with_time_limit(roots, driver_files::TIME_LIMIT)
+    }
+
+    /// Prepares to read below `roots`, where no driver has longer than `limit`.
+    pub(crate) fn with_time_limit(roots: Roots, limit: Duration) -> Self {
+        Self { files: Arc::new(DriverFiles::new(roots, limit)) }
+    }
+
+    /// The files that drivers answer for.
+    pub(crate) fn files(&self) -> &DriverFiles {
+        &self.files
     }
 
     /// Takes a snapshot.
     pub fn snapshot(&self) -> Conditions {
-        let roots = &self.roots;
-        let power = linux::sensors::read_power(roots);
+        let files = self.files();
+        let roots = files.roots();
+        let power = files.power();
         let clocks = linux::sensors::cpu_clocks(roots);
         let kernel_version = linux::machine::kernel_version(roots);
         Conditions {
             power_source: power.source,
             battery_percent: power.battery_percent,
             battery_discharge_watts: power.battery_discharge_watts,
-            power_profile: linux::sensors::power_profile(roots),
-            power_mode: Reading::unavailable("Linux has power profiles alone"),
+            battery_left_ns: power.battery_left_ns,
+            power_profile: files.power_profile(),
+            power_mode: linux::sensors::energy_preference(roots),
             governor: linux::sensors::governor(roots),
             cpu_mhz: clocks.clone().map(|clocks| clocks.iter().sum::<f64>() / clocks.len() as f64),
             cpu_clocks: clocks.and_then(|clocks| {
                 Reading::from_option(ClockSpread::of(clocks), "the list of clocks is empty")
             }),
-            cpu_temperature_celsius: linux::temperatures::cpu_temperature_celsius(roots),
-            temperatures_celsius: linux::temperatures::all(roots),
+            cpu_temperature_celsius: files.cpu_temperature_celsius(),
+            temperatures_celsius: files.temperatures_celsius(),
             throttling: linux::throttling::read(roots),
             load_average_1m: linux::sensors::load_average(roots),
             uptime_ns: linux::sensors::uptime_ns(roots),

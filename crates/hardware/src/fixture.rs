@@ -87,6 +87,38 @@ impl Tree {
         self
     }
 
+    /// Adds a file whose reading hangs until [`Tree::let_go`]: a pipe that nobody writes to.
+    #[cfg(unix)]
+    #[expect(unsafe_code, reason = "the standard library makes no pipes with names")]
+    pub(crate) fn hanging(self, path: &str) -> Self {
+        use std::os::unix::ffi::OsStrExt;
+        let full = self.0.path().join(path);
+        std::fs::create_dir_all(full.parent().unwrap()).unwrap();
+        if full.exists() {
+            std::fs::remove_file(&full).unwrap();
+        }
+        let name = std::ffi::CString::new(full.as_os_str().as_bytes()).unwrap();
+        // SAFETY: the name ends with a NUL.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        self
+    }
+
+    /// Ends the hanging of a file, which holds `text` from then on.
+    #[cfg(unix)]
+    pub(crate) fn let_go(self, path: &str, text: &str) -> Self {
+        let full = self.0.path().join(path);
+        // Opening waits for the reader, which then finds the pipe empty and closed.
+        drop(std::fs::OpenOptions::new().write(true).open(&full).unwrap());
+        std::fs::remove_file(&full).unwrap();
+        self.file(path, text)
+    }
+
+    /// Takes a folder away, as a device goes.
+    pub(crate) fn without(self, path: &str) -> Self {
+        std::fs::remove_dir_all(self.0.path().join(path)).unwrap();
+        self
+    }
+
     /// Describes `online` CPUs; each group of `siblings` consecutive CPUs shares a core.
     pub(crate) fn cpus(self, online: u32, siblings: u32) -> Self {
         let mut tree = self

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use siliconroute_core::Reading;
 
-use crate::conditions::{Conditions, CpuTimes, PowerSource};
+use crate::conditions::{Conditions, ConditionsProbe, CpuTimes, PowerSource};
 use crate::linux;
 use crate::roots::Roots;
 
@@ -52,13 +52,20 @@ impl Glance {
     ///
     /// The clocks are those of the clock driver: a machine without one has a clock that does not change.
     pub fn below(roots: &Roots) -> Self {
+        Self::of(&ConditionsProbe::new(roots.clone()))
+    }
+
+    /// Reads the Linux machine of `probe`.
+    pub(crate) fn of(probe: &ConditionsProbe) -> Self {
+        let files = probe.files();
+        let roots = files.roots();
         let clocks = linux::sensors::driver_clocks(roots);
         Self {
-            power_source: linux::sensors::read_power_source(roots),
-            power_profile: linux::sensors::power_profile(roots),
+            power_source: files.power_source(),
+            power_profile: files.power_profile(),
             governor: linux::sensors::governor(roots),
             cpu_mhz: clocks.map(|clocks| clocks.iter().sum::<f64>() / clocks.len() as f64),
-            cpu_temperature_celsius: linux::temperatures::cpu_temperature_celsius(roots),
+            cpu_temperature_celsius: files.cpu_temperature_celsius(),
             cpu_times: linux::sensors::cpu_times(roots),
             free_memory_bytes: linux::limits::free_memory_bytes(roots),
         }

@@ -3,6 +3,7 @@
 //! Invariant: whoever asks waits no longer than the limit, and a driver that hangs costs one thread, however often and by
 //! whomever it is asked: until the call returns, every further question is answered with the reason at once.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -18,7 +19,7 @@ type Question<S> = Box<dyn FnOnce(&mut S) + Send>;
 /// `S` is made, used and dropped in that thread, which starts with the first question.
 pub(crate) struct Watched<S> {
     /// What the reasons call it.
-    name: &'static str,
+    name: Cow<'static, str>,
     limit: Duration,
     make: fn() -> S,
     thread: Option<Thread<S>>,
@@ -41,7 +42,7 @@ impl Drop for Over {
 
 /// A call that has not returned.
 struct Hanging {
-    name: &'static str,
+    name: Cow<'static, str>,
     since: Instant,
     asked: u64,
     answered: Arc<AtomicU64>,
@@ -66,7 +67,12 @@ impl<S> fmt::Debug for Watched<S> {
 impl<S: 'static> Watched<S> {
     /// Prepares to ask what `name` stands for, each time for at most `limit`.
     pub(crate) const fn new(name: &'static str, limit: Duration, make: fn() -> S) -> Self {
-        Self { name, limit, make, thread: None }
+        Self { name: Cow::Borrowed(name), limit, make, thread: None }
+    }
+
+    /// The same for one of several of a kind, whose name has to tell them apart.
+    pub(crate) const fn named(name: String, limit: Duration, make: fn() -> S) -> Self {
+        Self { name: Cow::Owned(name), limit, make, thread: None }
     }
 
     /// The answer to `question`, or why there is none.
@@ -74,8 +80,8 @@ impl<S: 'static> Watched<S> {
         &mut self,
         question: impl FnOnce(&mut S) -> T + Send + 'static,
     ) -> Reading<T> {
-        let (name, limit) = (self.name, self.limit);
-        if let Some(time) = hangs_for(name) {
+        let (name, limit) = (self.name.clone(), self.limit);
+        if let Some(time) = hangs_for(&name) {
             return Reading::unavailable(format!("{name} has not answered for {} seconds", time.as_secs()));
         }
         let thread = match self.thread() {
@@ -99,9 +105,10 @@ impl<S: 'static> Watched<S> {
         match answer {
             Ok(answer) => Reading::Available(answer),
             Err(RecvTimeoutError::Timeout) => {
+                let reason = format!("{name} did not answer within {} seconds", limit.as_secs_f64());
                 let call = Hanging { name, since, asked, answered: count };
                 HANGING.lock().unwrap_or_else(PoisonError::into_inner).push(call);
-                Reading::unavailable(format!("{name} did not answer within {} seconds", limit.as_secs_f64()))
+                Reading::Unavailable(reason)
             }
             Err(RecvTimeoutError::Disconnected) => {
                 // The next question starts another one.
@@ -117,7 +124,9 @@ impl<S: 'static> Watched<S> {
             None => {
                 let (questions, asked) = mpsc::channel::<Question<S>>();
                 let make = self.make;
-                std::thread::Builder::new().name(self.name.to_owned()).spawn(move || {
+                // A path in the name may hold what the name of a thread may not.
+                let name = self.name.replace('\0', " ");
+                std::thread::Builder::new().name(name).spawn(move || {
                     let mut state = make();
                     for question in asked {
                         question(&mut state);

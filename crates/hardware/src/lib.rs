@@ -15,7 +15,6 @@ mod counters;
 mod disk;
 mod file_cache;
 mod glance;
-#[cfg(any(not(target_os = "macos"), test))]
 mod guard;
 mod hardware_id;
 mod host;
@@ -52,7 +51,7 @@ pub use chip_sensors::{
 };
 pub use chips::{ChipFinding, ChipProbe, detect_chips, list_adapters};
 pub use conditions::{
-    ClockSpread, Conditions, ConditionsProbe, CpuTimes, DriverVersion, PowerSource, Throttling,
+    ClockSpread, Conditions, ConditionsProbe, CpuTimes, DriverVersion, PowerSource, ThermalState, Throttling,
     detect_conditions,
 };
 pub use disk::free_space_bytes;

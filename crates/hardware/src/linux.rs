@@ -6,6 +6,7 @@ pub(crate) mod amd_metrics;
 pub(crate) mod chip_readers;
 pub(crate) mod cores;
 pub(crate) mod devices;
+pub(crate) mod driver_files;
 pub(crate) mod drivers;
 pub(crate) mod fdinfo;
 pub(crate) mod limits;

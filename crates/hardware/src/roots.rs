@@ -11,6 +11,8 @@ use siliconroute_core::Reading;
 
 /// No attribute of `/sys` or `/proc` that is read here comes near this size.
 const TEXT_LIMIT_BYTES: u64 = 256 * 1024;
+/// How the reason ends where the right to read a file is missing.
+pub(crate) const PERMISSION_DENIED: &str = "permission denied";
 /// More entries than the largest machine has CPUs.
 const LISTING_LIMIT: usize = 16_384;
 
@@ -132,7 +134,7 @@ fn numbered(name: &str) -> (String, u64) {
 fn failure(path: &Path, error: &std::io::Error) -> String {
     match error.kind() {
         ErrorKind::NotFound => format!("{} does not exist", path.display()),
-        ErrorKind::PermissionDenied => format!("{} cannot be read: permission denied", path.display()),
+        ErrorKind::PermissionDenied => format!("{} cannot be read: {PERMISSION_DENIED}", path.display()),
         _ => format!("{} cannot be read: {error}", path.display()),
     }
 }

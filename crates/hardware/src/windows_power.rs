@@ -1,4 +1,4 @@
-//! What Windows' answers about power and heat mean: source, charge and rate of the battery, scheme, mode, zones.
+//! What Windows' answers about power and heat mean: source, charge, rate and time of the battery, scheme, mode, zones.
 //!
 //! Invariant: pure; the answers come from `os::windows` or from a test, and a figure that a battery or a zone makes
 //! up when it knows none is a reason.
@@ -15,6 +15,8 @@ pub(crate) const BATTERY_STATE_BYTES: usize = 32;
 const UNKNOWN_RATE: i32 = i32::MIN;
 /// More than any adapter of a laptop delivers.
 const HIGHEST_RATE_MILLIWATTS: u32 = 1_000_000;
+/// Two weeks; `BATTERY_UNKNOWN_TIME` is far more.
+const LONGEST_SECONDS: u32 = 14 * 24 * 3600;
 /// As many temperatures as conditions hold.
 const ZONE_LIMIT: usize = 24;
 const KELVIN_AT_ZERO_CELSIUS: f64 = 273.15;
@@ -58,6 +60,23 @@ pub(crate) fn battery_discharge_watts(state: &[u8; BATTERY_STATE_BYTES]) -> Read
         _ if rate == 0 => Reading::Available(0.0),
         _ => Reading::unavailable("the battery does not tell whether it is charged or used"),
     }
+}
+
+/// How long the batteries last, from a `SYSTEM_BATTERY_STATE`.
+pub(crate) fn battery_left_ns(state: &[u8; BATTERY_STATE_BYTES]) -> Reading<u64> {
+    let [_, present, charging, discharging] = [0, 1, 2, 3].map(|flag| state[flag] != 0);
+    let seconds = u32::from_le_bytes([state[20], state[21], state[22], state[23]]);
+    if !present {
+        return Reading::unavailable("no battery, says Windows");
+    }
+    if charging || !discharging {
+        return Reading::unavailable("the battery is not used");
+    }
+    let known = Some(seconds).filter(|seconds| (1..=LONGEST_SECONDS).contains(seconds));
+    Reading::from_option(
+        known.map(|seconds| u64::from(seconds) * 1_000_000_000),
+        "Windows still reckons how long the battery lasts",
+    )
 }
 
 /// The schemes that every Windows has, by the first part of their id; others go by their own name.
@@ -171,6 +190,28 @@ mod tests {
         check(fake_battery_state(true, (true, true), -500), Err("charged or used"));
         check(fake_battery_state(false, (false, false), 0), Err("no battery"));
         check([0xff; BATTERY_STATE_BYTES], Err("charged or used"));
+    }
+
+    #[test]
+    fn a_battery_lasts_for_a_known_time_only_while_it_is_used() {
+        #[track_caller]
+        fn check(flags: (bool, bool), seconds: u32, expected: Result<u64, &str>) {
+            let mut state = fake_battery_state(true, flags, -14_200);
+            state[20..24].copy_from_slice(&seconds.to_le_bytes());
+            match (battery_left_ns(&state), expected) {
+                (Reading::Available(ns), Ok(expected)) => assert_eq!(ns, expected),
+                (Reading::Unavailable(reason), Err(part)) => assert!(reason.contains(part), "{reason}"),
+                (found, expected) => panic!("{found:?} instead of {expected:?}"),
+            }
+        }
+        let (charging, discharging) = ((true, false), (false, true));
+        check(discharging, 10_800, Ok(10_800_000_000_000));
+        check(discharging, 0, Err("still reckons"));
+        check(discharging, u32::MAX, Err("still reckons"));
+        check(charging, 10_800, Err("not used"));
+        check((false, false), 10_800, Err("not used"));
+        let none = battery_left_ns(&fake_battery_state(false, (false, false), 0));
+        assert_eq!(none, Reading::unavailable("no battery, says Windows"));
     }
 
     #[test]

@@ -173,6 +173,120 @@ fn the_driver_xe_is_read_below_its_tiles() {
 }
 
 #[test]
+fn a_discrete_gpu_of_intels_is_metered_by_its_own_monitor() {
+    let event = "DRIVER=i915\nPCI_ID=8086:56A0\nPCI_SLOT_NAME=0000:03:00.0\n";
+    let monitor = "sys/class/drm/card0/device/hwmon";
+    let tree = Tree::new()
+        .file("sys/class/drm/card0/device/uevent", event)
+        // The monitor of a tile may have the lower number.
+        .file(&format!("{monitor}/hwmon3/name"), "i915_gt0\n")
+        .file(&format!("{monitor}/hwmon3/energy1_input"), "7\n")
+        .file(&format!("{monitor}/hwmon4/name"), "i915\n")
+        .file(&format!("{monitor}/hwmon4/power1_max"), "190000000\n")
+        .file(&format!("{monitor}/hwmon4/energy1_input"), "1000000\n");
+    let mut sensors = sensors(&tree);
+    sensors.sample_at(at(0));
+    let _tree = tree.file(&format!("{monitor}/hwmon4/energy1_input"), "36000000\n");
+    assert_eq!(of(&sensors.sample_at(at(1000)), "gpu").power_watts, Reading::Available(35.0));
+}
+
+#[test]
+fn a_gpu_of_amds_answers_to_either_name_of_its_power() {
+    let power = "sys/class/drm/card0/device/hwmon/hwmon3/power1";
+    let watts = |average: &str, input: &str| {
+        let tree = laptops::ryzen_ai()
+            .file(&format!("{power}_average"), average)
+            .file(&format!("{power}_input"), input);
+        of(&sensors(&tree).sample_at(at(0)), "gpu").power_watts.clone()
+    };
+    assert_eq!(watts("6123000\n", "5000000\n"), Reading::Available(6.123));
+    assert_eq!(watts("\n", "5000000\n"), Reading::Available(5.0));
+    check_reason(&watts("\n", "x\n"), "power1_input holds `x` instead of microwatts");
+    let tree = laptops::two_amd_gpus();
+    assert_eq!(of(&sensors(&tree).sample_at(at(0)), "gpu:1002:15bf").power_watts, Reading::Available(4.0));
+}
+
+#[test]
+fn an_intel_npu_tells_its_clock_under_its_new_name() {
+    let tree = laptops::intel_with_npu().file("sys/class/accel/accel0/device/freq/current_freq", "1850\n");
+    assert_eq!(of(&sensors(&tree).sample_at(at(0)), "npu").clock_mhz, Reading::Available(1850.0));
+    let tree = laptops::intel_with_npu().file("sys/class/accel/accel0/device/freq/current_freq", "0\n");
+    check_reason(&of(&sensors(&tree).sample_at(at(0)), "npu").clock_mhz, "stands still");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_driver_that_hangs_costs_its_own_chip_until_it_answers() {
+    const IDLE: &str = "sys/class/drm/card1/gt/gt0/rc6_residency_ms";
+    let tree = laptops::intel_with_npu().hanging(IDLE);
+    let chips = laptops::chips(&tree);
+    let mut sensors = ChipSensors::with_time_limit(tree.roots(), &chips, Duration::from_secs(2));
+    let samples = sensors.sample_at(at(0));
+    let gpu = of(&samples, "gpu");
+    check_reason(&gpu.busy, "the driver i915 of ");
+    check_reason(&gpu.clock_mhz, "did not answer within 2 seconds");
+    // Whether it sleeps, the kernel knows by itself.
+    assert_eq!(gpu.power_state, Reading::Available(PowerState::Awake));
+    assert_eq!(of(&samples, "npu").clock_mhz, Reading::Available(1400.0));
+    assert_eq!(of(&samples, "cpu").temperature_celsius, Reading::Available(52.0));
+    check_reason(&of(&sensors.sample_at(at(1000)), "gpu").busy, "has not answered for");
+    let _tree = tree.let_go(IDLE, "900000\n");
+    let mut again = (2..).map(|second| of(&sensors.sample_at(at(1000 * second)), "gpu").clock_mhz.clone());
+    assert_eq!(again.find_map(|it| it.available().copied()), Some(1250.0));
+}
+
+#[cfg(unix)]
+#[test]
+fn no_sleeping_gpu_is_woken_for_what_it_may_know_of_an_npu() {
+    // Reading this table would hang, as it would wake the GPU of a real machine.
+    let tree = laptops::ryzen_ai()
+        .file(
+            "sys/class/drm/card1/device/uevent",
+            "DRIVER=amdgpu\nPCI_ID=1002:7480\nPCI_SLOT_NAME=0000:03:00.0\n",
+        )
+        .file("sys/class/drm/card1/device/power/runtime_status", "suspended\n")
+        .hanging("sys/class/drm/card1/device/gpu_metrics");
+    let mut reader = sensors(&tree);
+    assert_eq!(of(&reader.sample_at(at(0)), "npu").clock_mhz, Reading::Available(1600.0));
+    // Nor the processor's own GPU, once it sleeps.
+    let tree = tree.file("sys/class/drm/card0/device/power/runtime_status", "suspended\n");
+    check_reason(&of(&reader.sample_at(at(1000)), "npu").clock_mhz, "tells no clock");
+    let _tree = tree.file("sys/class/drm/card0/device/power/runtime_status", "active\n");
+    assert_eq!(of(&reader.sample_at(at(2000)), "npu").clock_mhz, Reading::Available(1600.0));
+}
+
+#[test]
+fn a_chip_that_vanishes_between_two_samples_leaves_reasons_and_the_others() {
+    let tree = laptops::two_amd_gpus().file("sys/class/drm/card2/device/power/runtime_status", "active\n");
+    let mut sensors = sensors(&tree);
+    let discrete = "gpu:1002:7480";
+    assert_eq!(of(&sensors.sample_at(at(0)), discrete).memory_used_bytes, Reading::Available(25_000_000));
+    let _tree =
+        tree.without("sys/class/drm/card2").file("proc/stat", "cpu  10100 0 5000 300300 1000 0 200 0 0 0\n");
+    let samples = sensors.sample_at(at(1000));
+    check_reason(&of(&samples, discrete).busy, "gpu_busy_percent does not exist");
+    check_reason(&of(&samples, discrete).power_state, "runtime_status does not exist");
+    assert_eq!(of(&samples, "gpu:1002:15bf").busy, busy(2.0, BusySource::DriverAverage));
+    assert_eq!(of(&samples, "cpu").busy, busy(25.0, BusySource::Counted));
+}
+
+#[test]
+fn twenty_gpus_are_sampled_each_by_itself() {
+    let tree = (0..20).fold(Tree::new(), |tree, card| {
+        let device = format!("sys/class/drm/card{card}/device");
+        let event = format!("DRIVER=amdgpu\nPCI_ID=1002:744C\nPCI_SLOT_NAME=0000:{:02x}:00.0\n", card + 1);
+        tree.file(&format!("{device}/uevent"), &event)
+            .file(&format!("{device}/gpu_busy_percent"), &format!("{card}\n"))
+    });
+    let samples = sensors(&tree).sample_at(at(0));
+    assert_eq!(samples.len(), 21);
+    for card in 0..20_u32 {
+        let sample = of(&samples, &format!("gpu:1002:744c@0000:{:02x}:00.0", card + 1));
+        assert_eq!(sample.busy, busy(f64::from(card), BusySource::DriverAverage));
+    }
+}
+
+#[test]
 fn garbage_in_a_chips_files_is_a_reason() {
     let device = "sys/class/drm/card0/device";
     let tree = laptops::ryzen_ai()

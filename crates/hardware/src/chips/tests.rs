@@ -145,6 +145,24 @@ fn compute_cards_without_a_display_node_are_found() {
     assert_eq!(chip.identity.uuid, None);
 }
 
+#[cfg(unix)]
+#[test]
+fn a_driver_of_nvidias_that_hangs_leaves_the_other_chips() {
+    let event = "DRIVER=i915\nPCI_ID=8086:7D55\nPCI_SLOT_NAME=0000:00:02.0\n";
+    let tree = Tree::new()
+        .file("sys/class/drm/card0/device/uevent", event)
+        .hanging("proc/driver/nvidia/gpus/0000:17:00.0/information");
+    let limit = std::time::Duration::from_millis(100);
+    let (adapters, _) = linux::devices::find_adapters_within(&tree.roots(), limit);
+    assert_eq!(adapters.len(), 1);
+    // The second question is answered at once; with no other GPU the reason is what is found.
+    let tree = tree.without("sys/class/drm");
+    let (adapters, gaps) = linux::devices::find_adapters_within(&tree.roots(), limit);
+    assert!(adapters.is_empty());
+    assert!(gaps[0].reason.contains("NVIDIA's driver below "), "{}", gaps[0].reason);
+    assert!(gaps[0].reason.contains("has not answered for"), "{}", gaps[0].reason);
+}
+
 #[test]
 fn qualcomm_npu_and_platform_gpu_have_places() {
     let tree = Tree::new()

@@ -4,6 +4,8 @@ use siliconroute_core::Reading;
 
 use super::*;
 use crate::fixture::{Tree, laptops};
+#[cfg(unix)]
+use crate::glance::Glance;
 
 fn snapshot(tree: &Tree) -> Conditions {
     ConditionsProbe::new(tree.roots()).snapshot()
@@ -42,6 +44,7 @@ fn an_intel_laptop_on_mains_runs_freely() {
             package_events: Reading::Available(0),
             package_throttled_ms: Reading::Available(0),
             clock_limit_percent: Reading::Available(100.0),
+            thermal_state: Reading::unavailable("Linux sums up no state of the machine's heat"),
         }
     );
     assert_eq!(
@@ -97,6 +100,47 @@ fn a_macbook_under_linux_tells_its_battery_and_clocks() {
     assert_eq!(drivers(&conditions), ["asahi Linux 6.14.8-400.asahi.fc42.aarch64+16k"]);
 }
 
+#[cfg(unix)]
+#[test]
+fn a_supply_that_hangs_costs_its_own_readings_until_it_answers() {
+    const STATUS: &str = "sys/class/power_supply/BAT1/status";
+    let tree = laptops::ryzen_ai().hanging(STATUS);
+    let probe = ConditionsProbe::with_time_limit(tree.roots(), Duration::from_secs(2));
+    let conditions = probe.snapshot();
+    check_reason(&conditions.power_source, "the power supplies below ");
+    check_reason(&conditions.battery_percent, "did not answer within 2 seconds");
+    check_reason(&conditions.battery_left_ns, "did not answer within 2 seconds");
+    assert_eq!(conditions.power_profile, Reading::Available("low-power".to_owned()));
+    assert_eq!(conditions.cpu_temperature_celsius, Reading::Available(47.25));
+    assert!(conditions.cpu_times.user_ns.available().is_some());
+    // Nobody asks again as long as it hangs, not even through another probe.
+    check_reason(&Glance::of(&probe).power_source, "has not answered for");
+    check_reason(&Glance::below(&tree.roots()).power_source, "has not answered for");
+    let _tree = tree.let_go(STATUS, "Discharging\n");
+    let mut again = std::iter::repeat_with(|| Glance::of(&probe).power_source);
+    assert_eq!(again.find_map(|it| it.available().copied()), Some(PowerSource::Battery));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_temperature_sensor_that_hangs_costs_the_temperatures_alone() {
+    let tree = laptops::intel_with_npu().hanging("sys/class/hwmon/hwmon5/temp1_input");
+    let conditions = ConditionsProbe::with_time_limit(tree.roots(), Duration::from_secs(2)).snapshot();
+    // The processor's own sensor is another one, and was asked first.
+    assert_eq!(conditions.cpu_temperature_celsius, Reading::Available(52.0));
+    check_reason(&conditions.temperatures_celsius, "the temperature sensors below ");
+    assert_eq!(conditions.power_source, Reading::Available(PowerSource::Ac));
+}
+
+#[test]
+fn clock_drivers_tell_what_they_prefer() {
+    let policy =
+        |number: u32| format!("sys/devices/system/cpu/cpufreq/policy{number}/energy_performance_preference");
+    let tree = laptops::ryzen_ai().file(&policy(0), "balance_power\n").file(&policy(1), "power\n");
+    assert_eq!(snapshot(&tree).power_mode, Reading::Available("balance_power+power".to_owned()));
+    check_reason(&snapshot(&laptops::snapdragon()).power_mode, "no energy_performance_preference in ");
+}
+
 #[test]
 fn garbage_in_the_new_files_is_a_reason() {
     let tree = laptops::intel_with_nvidia()
@@ -147,4 +191,9 @@ fn a_document_of_an_earlier_version_still_reads() {
     assert_eq!(conditions.drivers, Reading::unavailable("not recorded"));
     assert_eq!(conditions.throttling, Throttling::default());
     assert_eq!(conditions.uptime_ns, Reading::unavailable("not recorded"));
+    assert_eq!(conditions.battery_left_ns, Reading::unavailable("not recorded"));
+    let throttling = r#"{"core_events":{"available":1},"package_events":{"available":1},
+        "package_throttled_ms":{"available":1},"clock_limit_percent":{"available":90.0}}"#;
+    let throttling: Throttling = serde_json::from_str(throttling).unwrap();
+    assert_eq!(throttling.thermal_state, Reading::unavailable("not recorded"));
 }

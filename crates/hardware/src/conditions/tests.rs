@@ -110,6 +110,140 @@ fn several_batteries_count_by_their_size() {
 }
 
 #[test]
+fn the_time_left_is_the_batterys_own_or_its_energy_at_the_present_rate() {
+    const HOUR_NS: u64 = 3_600_000_000_000;
+    let left =
+        |status: &str, files: &[(&str, &str)]| snapshot(&laptop("0\n", status).files(files)).battery_left_ns;
+    let power = ("sys/class/power_supply/BAT0/power_now", "16000000\n");
+    // 40 Wh at 16 W.
+    assert_eq!(left("Discharging\n", &[power]), Reading::Available(HOUR_NS * 5 / 2));
+    let own = ("sys/class/power_supply/BAT0/time_to_empty_now", "7200\n");
+    assert_eq!(left("Discharging\n", &[power, own]), Reading::Available(HOUR_NS * 2));
+    let second = [
+        power,
+        own,
+        ("sys/class/power_supply/BAT1/type", "Battery\n"),
+        ("sys/class/power_supply/BAT1/status", "Not charging\n"),
+        ("sys/class/power_supply/BAT1/energy_now", "24000000\n"),
+        ("sys/class/power_supply/BAT1/energy_full", "24000000\n"),
+    ];
+    // The battery that rests meanwhile is used afterwards.
+    assert_eq!(left("Discharging\n", &second), Reading::Available(HOUR_NS * 4));
+    check_reason(&left("Charging\n", &[power]), "not used");
+    check_reason(&left("Discharging\n", &[]), "do not tell what is left");
+    for odd in ["0\n", "1\n", "NaN\n", "-0\n", "inf\n"] {
+        let power = ("sys/class/power_supply/BAT0/power_now", odd);
+        check_reason(&left("Discharging\n", &[power]), "do not tell what is left");
+    }
+    check_reason(&snapshot(&Tree::new().directory(SUPPLY)).battery_left_ns, "no battery in ");
+}
+
+#[test]
+fn a_battery_that_counts_charge_lasts_as_long_as_its_current_lets_it() {
+    let tree = Tree::new().files(&[
+        ("sys/class/power_supply/BAT0/type", "Battery\n"),
+        ("sys/class/power_supply/BAT0/status", "Discharging\n"),
+        ("sys/class/power_supply/BAT0/charge_now", "3000000\n"),
+        ("sys/class/power_supply/BAT0/current_now", "-1500000\n"),
+    ]);
+    assert_eq!(snapshot(&tree).battery_left_ns, Reading::Available(2 * 3_600_000_000_000));
+}
+
+/// A supply's name, type, and further attributes.
+type Supply<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)]);
+
+/// What feeds a machine with the supplies given.
+fn fed_by(supplies: &[Supply<'_>]) -> Conditions {
+    let tree = supplies.iter().fold(Tree::new(), |tree, (name, kind, attributes)| {
+        let tree = tree.file(&format!("{SUPPLY}/{name}/type"), kind);
+        attributes
+            .iter()
+            .fold(tree, |tree, (attribute, text)| tree.file(&format!("{SUPPLY}/{name}/{attribute}"), text))
+    });
+    snapshot(&tree)
+}
+
+#[test]
+fn supplies_of_every_kind_are_told_apart() {
+    const USED: &[(&str, &str)] = &[("status", "Discharging\n"), ("capacity", "50\n")];
+    const ON: &[(&str, &str)] = &[("online", "1\n")];
+    const OFF: &[(&str, &str)] = &[("online", "0\n")];
+    const FOR_A_DEVICE: &[(&str, &str)] = &[("online", "1\n"), ("scope", "Device\n")];
+    const IN_A_MOUSE: &[(&str, &str)] = &[("capacity", "5\n"), ("status", "Full\n"), ("scope", "Device\n")];
+    #[track_caller]
+    fn check(supplies: &[Supply<'_>], source: Option<PowerSource>, percent: Option<f64>) {
+        let conditions = fed_by(supplies);
+        let found = (conditions.power_source.available(), conditions.battery_percent.available());
+        assert_eq!(found, (source.as_ref(), percent.as_ref()), "{conditions:?}");
+    }
+    let battery = ("BAT0", "Battery\n", USED);
+    // A USB-C adapter by power delivery, as the port or as the driver of the charger names it.
+    check(&[battery, ("ucsi-source-psy-USBC000:001", "USB\n", ON)], Some(PowerSource::Ac), Some(50.0));
+    check(&[battery, ("tcpm-source-psy-0-0022", "USB_PD\n", ON)], Some(PowerSource::Ac), Some(50.0));
+    check(&[battery, ("ucsi-source-psy-USBC000:001", "USB\n", OFF)], Some(PowerSource::Battery), Some(50.0));
+    check(&[battery, ("wireless", "Wireless\n", ON)], Some(PowerSource::Ac), Some(50.0));
+    // What the port feeds does not feed the machine.
+    check(
+        &[battery, ("ucsi-source-psy-USBC000:002", "USB\n", FOR_A_DEVICE)],
+        Some(PowerSource::Battery),
+        Some(50.0),
+    );
+    // A UPS and the battery of a mouse are no batteries of a desktop machine.
+    check(&[("hid-ups", "UPS\n", USED), ("hidpp_battery_0", "Battery\n", IN_A_MOUSE)], None, None);
+    check(
+        &[("AC", "Mains\n", ON), ("hidpp_battery_0", "Battery\n", IN_A_MOUSE)],
+        Some(PowerSource::Ac),
+        None,
+    );
+    // A bay without its battery.
+    check(
+        &[("BAT1", "Battery\n", &[("present", "0\n")]), ("AC", "Mains\n", ON)],
+        Some(PowerSource::Ac),
+        None,
+    );
+}
+
+#[test]
+fn the_processors_temperature_is_taken_from_the_sensor_that_is_its_own() {
+    #[track_caller]
+    fn check(monitors: &[(&str, &[(&str, &str)])], expected: Option<f64>) {
+        let tree = monitors.iter().enumerate().fold(Tree::new(), |tree, (number, (name, inputs))| {
+            let folder = format!("sys/class/hwmon/hwmon{number}");
+            let tree = tree.file(&format!("{folder}/name"), name);
+            inputs.iter().enumerate().fold(tree, |tree, (input, (label, millidegrees))| {
+                let input = format!("{folder}/temp{}", input + 1);
+                tree.file(&format!("{input}_label"), label).file(&format!("{input}_input"), millidegrees)
+            })
+        });
+        let found = snapshot(&tree);
+        assert_eq!(found.cpu_temperature_celsius.available(), expected.as_ref(), "{monitors:?}");
+        // Whatever the sensor, it is among all of them.
+        let all = found.temperatures_celsius.available().unwrap();
+        assert!(expected.is_none_or(|celsius| all.values().any(|one| *one >= celsius)), "{all:?}");
+    }
+    let acpi: (&str, &[(&str, &str)]) = ("acpitz\n", &[("", "27800\n")]);
+    let board: (&str, &[(&str, &str)]) =
+        ("thinkpad\n", &[("CPU\n", "66000\n"), ("GPU\n", "80000\n"), ("", "50000\n")]);
+    check(&[("coretemp\n", &[("Core 0\n", "70000\n"), ("Package id 0\n", "61000\n")]), board], Some(61.0));
+    check(&[acpi, ("k10temp\n", &[("Tctl\n", "47250\n"), ("Tccd1\n", "45000\n")])], Some(47.25));
+    check(&[("zenpower\n", &[("Tdie\n", "52000\n"), ("Tctl\n", "62000\n")])], Some(52.0));
+    check(&[("cpu_thermal\n", &[("", "44000\n")])], Some(44.0));
+    // Without a sensor of the processor, the board's controller feels its heat.
+    check(&[acpi, board], Some(66.0));
+    check(
+        &[(
+            "cros_ec\n",
+            &[("Battery\n", "31000\n"), ("cpu_f75303@4d\n", "58000\n"), ("CPU_VR\n", "71000\n")],
+        )],
+        Some(58.0),
+    );
+    check(&[("dell_smm\n", &[("CPU\n", "49000\n"), ("Ambient\n", "88000\n")])], Some(49.0));
+    // On many boards this one never changes.
+    check(&[acpi], None);
+    check(&[("nvme\n", &[("Composite\n", "38850\n")])], None);
+}
+
+#[test]
 fn a_desktop_has_no_battery() {
     let conditions = snapshot(&Tree::new().directory(SUPPLY));
     check_reason(&conditions.battery_percent, "no battery in ");

@@ -1,23 +1,26 @@
 //! What a chip of a Linux machine is doing, from the files of its driver.
 //!
 //! Invariant: the files are looked for once; a sample opens no listing, and reads nothing of a sleeping chip
-//! that would wake it.
+//! that would wake it. A driver that hangs costs its own chip's readings, and no more time than its limit.
 
+mod device;
 mod npu;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use siliconroute_core::{Chip, ChipKind, Reading};
 
-use super::amd_metrics::{self, AmdMetrics};
+use self::device::DeviceReader;
 use super::devices::{Node, find_nodes};
+use super::driver_files::DriverFiles;
 use super::sensors::{clock_policies, cpu_times};
-use super::temperatures;
-use crate::chip_sensors::{Busy, BusySource, ChipSample, Limit, PowerState};
+use crate::chip_sensors::{ChipSample, Limit, PowerState};
 use crate::conditions::ClockSpread;
 use crate::counters::{Counter, CpuMeter};
-use crate::roots::{Roots, list_numbered, read_number, read_value, read_word};
+use crate::guard::Watched;
+use crate::roots::{PERMISSION_DENIED, Roots, list_numbered, read_number, read_word};
 
 /// Clocks are read from at most this many cores, evenly spread, since each read may wake a core.
 const CLOCK_SAMPLES: usize = 8;
@@ -30,19 +33,19 @@ const SHORTEST: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub(crate) enum ChipReader {
     Cpu(Box<CpuReader>),
-    Device(Box<DeviceReader>),
+    Device(Box<WatchedDevice>),
     /// A chip that has no node of a driver.
     Nothing(String),
 }
 
 impl ChipReader {
-    /// Finds the files of `chip`.
-    pub(crate) fn new(roots: &Roots, chip: &Chip, nodes: &[Node]) -> Self {
+    /// Finds the files of `chip`, whose driver has `limit` to answer each time.
+    pub(crate) fn new(roots: &Roots, chip: &Chip, nodes: &Arc<[Node]>, limit: Duration) -> Self {
         if chip.kind == ChipKind::Cpu {
-            return Self::Cpu(Box::new(CpuReader::new(roots)));
+            return Self::Cpu(Box::new(CpuReader::new(roots, limit)));
         }
         if let Some(node) = nodes.iter().find(|node| node.key == chip.key) {
-            return Self::Device(Box::new(DeviceReader::new(node, nodes)));
+            return Self::Device(Box::new(WatchedDevice::new(node.clone(), nodes, limit)));
         }
         // Cards for computing only have no node of the display class, but a folder on their bus.
         if let Some(address) = &chip.identity.bus_address {
@@ -56,7 +59,7 @@ impl ChipReader {
                     driver: driver.map(str::to_owned),
                     place: Some(address.clone()),
                 };
-                return Self::Device(Box::new(DeviceReader::new(&node, nodes)));
+                return Self::Device(Box::new(WatchedDevice::new(node, nodes, limit)));
             }
         }
         let driver = chip.driver.as_deref().unwrap_or("its driver");
@@ -78,7 +81,7 @@ impl ChipReader {
     /// Whether the chip sleeps, so that a question to its driver would wake it.
     pub(crate) fn is_asleep(&self) -> bool {
         match self {
-            Self::Device(reader) => reader.power_state() == Reading::Available(PowerState::Asleep),
+            Self::Device(reader) => device::is_asleep(&reader.node.device),
             Self::Cpu(_) | Self::Nothing(_) => false,
         }
     }
@@ -86,7 +89,7 @@ impl ChipReader {
     /// The PCI address or other place of the chip, by which processes name it.
     pub(crate) fn place(&self) -> Option<&str> {
         match self {
-            Self::Device(reader) => reader.place.as_deref(),
+            Self::Device(reader) => reader.node.place.as_deref(),
             Self::Cpu(_) | Self::Nothing(_) => None,
         }
     }
@@ -94,20 +97,52 @@ impl ChipReader {
     /// The name of its driver.
     pub(crate) fn driver(&self) -> Option<&str> {
         match self {
-            Self::Device(reader) => reader.driver.as_deref(),
+            Self::Device(reader) => reader.node.driver.as_deref(),
             Self::Cpu(_) | Self::Nothing(_) => None,
         }
     }
 }
 
 /// Lists the nodes that [`ChipReader::new`] looks through.
-pub(crate) fn nodes(roots: &Roots) -> Vec<Node> {
-    find_nodes(roots)
+pub(crate) fn nodes(roots: &Roots) -> Arc<[Node]> {
+    find_nodes(roots).into()
+}
+
+/// A GPU or NPU whose driver's files are read in a thread of their own.
+#[derive(Debug)]
+pub(crate) struct WatchedDevice {
+    node: Arc<Node>,
+    nodes: Arc<[Node]>,
+    reader: Watched<Option<DeviceReader>>,
+}
+
+impl WatchedDevice {
+    fn new(node: Node, nodes: &Arc<[Node]>, limit: Duration) -> Self {
+        let driver = node.driver.as_deref().unwrap_or("its driver");
+        let name = format!("the driver {driver} of {}", node.device.display());
+        let reader = Watched::named(name, limit, || None);
+        Self { node: Arc::new(node), nodes: Arc::clone(nodes), reader }
+    }
+
+    fn sample(&mut self, chip: &Chip, now: Duration) -> ChipSample {
+        let (node, nodes, asked) = (Arc::clone(&self.node), Arc::clone(&self.nodes), chip.clone());
+        let told = self.reader.ask(move |reader| {
+            reader.get_or_insert_with(|| DeviceReader::new(&node, nodes)).sample(&asked, now)
+        });
+        match told {
+            Reading::Available(sample) => sample,
+            Reading::Unavailable(reason) => ChipSample {
+                power_state: device::power_state(&self.node.device),
+                ..ChipSample::unavailable(chip.key.clone(), &reason)
+            },
+        }
+    }
 }
 
 /// The CPU: load, package energy, clocks and heat.
 #[derive(Debug)]
 pub(crate) struct CpuReader {
+    files: DriverFiles,
     meter: CpuMeter,
     packages: Reading<Vec<Package>>,
     clocks: Vec<PathBuf>,
@@ -124,7 +159,7 @@ struct Package {
 }
 
 impl CpuReader {
-    fn new(roots: &Roots) -> Self {
+    fn new(roots: &Roots, limit: Duration) -> Self {
         let (folder, policies) = clock_policies(roots);
         let step = policies.len().div_ceil(CLOCK_SAMPLES).max(1);
         let clocks = policies
@@ -133,6 +168,7 @@ impl CpuReader {
             .map(|policy| folder.join(policy).join("scaling_cur_freq"))
             .collect();
         Self {
+            files: DriverFiles::new(roots.clone(), limit),
             meter: CpuMeter::default(),
             packages: packages(roots),
             clocks,
@@ -155,7 +191,7 @@ impl CpuReader {
             power_state: Reading::Available(PowerState::Awake),
             busy: self.meter.busy(now, cpu_times(roots)),
             power_watts: self.power_watts(now),
-            temperature_celsius: temperatures::cpu_temperature_celsius(roots),
+            temperature_celsius: self.files.cpu_temperature_celsius(),
             clock_mhz: Reading::from_option(clock, &self.no_clock),
             memory_used_bytes: Reading::unavailable("a CPU has no memory of its own"),
             limits: self.limits(),
@@ -172,7 +208,7 @@ impl CpuReader {
             let energy = read_number::<u64>(&package.energy);
             match package.counter.per_second(now, energy, SHORTEST, package.wraps_at) {
                 Reading::Available(microjoules) => watts += microjoules / 1e6,
-                Reading::Unavailable(reason) => return Reading::Unavailable(reason),
+                Reading::Unavailable(reason) => return Reading::Unavailable(energy_reason(reason)),
             }
         }
         Reading::Available(watts)
@@ -189,6 +225,15 @@ impl CpuReader {
             Some(_) => Reading::Available(Vec::new()),
             None => Reading::unavailable(crate::counters::FIRST_SAMPLE),
         })
+    }
+}
+
+/// Since Linux 5.10 the right to read energy is the administrator's, because keys could be told by it (CVE-2020-8694).
+fn energy_reason(reason: String) -> String {
+    if reason.ends_with(PERMISSION_DENIED) {
+        format!("{reason} (Linux shows a processor's energy to administrators only)")
+    } else {
+        reason
     }
 }
 
@@ -216,216 +261,5 @@ fn packages(roots: &Roots) -> Reading<Vec<Package>> {
     Reading::from_option((!packages.is_empty()).then_some(packages), &none)
 }
 
-/// A GPU or NPU.
-#[derive(Debug)]
-pub(crate) struct DeviceReader {
-    /// The node of the driver's class.
-    node: PathBuf,
-    device: PathBuf,
-    driver: Option<String>,
-    place: Option<String>,
-    monitor: Option<PathBuf>,
-    /// The clock of devices that have no PCI address.
-    frequency: Option<PathBuf>,
-    /// The metrics of the AMD processor that an NPU of AMD's is a part of.
-    processor_metrics: Option<PathBuf>,
-    busy: Counter,
-    energy: Counter,
-    earlier_metrics: Option<AmdMetrics>,
-}
-
-impl DeviceReader {
-    fn new(node: &Node, nodes: &[Node]) -> Self {
-        let child = |folder: &str, prefix: &str| {
-            let folder = node.device.join(folder);
-            let names = list_numbered(&folder, prefix);
-            names.available().and_then(|names| names.first()).map(|name| folder.join(name))
-        };
-        let frequencies = node.device.join("devfreq");
-        let frequency = crate::roots::list_names(&frequencies)
-            .available()
-            .and_then(|names| names.first())
-            .map(|name| frequencies.join(name).join("cur_freq"));
-        let processor_metrics = nodes
-            .iter()
-            .map(|node| node.device.join("gpu_metrics"))
-            .find(|path| amd_metrics::read(path).available().is_some_and(AmdMetrics::tells_of_an_npu));
-        let npu = node.driver.as_deref() == Some("amdxdna");
-        Self {
-            node: node.folder.clone(),
-            device: node.device.clone(),
-            driver: node.driver.clone(),
-            place: node.place.clone(),
-            monitor: child("hwmon", "hwmon"),
-            frequency,
-            processor_metrics: processor_metrics.filter(|_| npu),
-            busy: Counter::default(),
-            energy: Counter::default(),
-            earlier_metrics: None,
-        }
-    }
-
-    fn sample(&mut self, chip: &Chip, now: Duration) -> ChipSample {
-        let power_state = self.power_state();
-        if power_state == Reading::Available(PowerState::Asleep) {
-            let reason = "the chip is asleep, and reading its sensors would wake it";
-            let mut sample = ChipSample { power_state, ..ChipSample::unavailable(chip.key.clone(), reason) };
-            if self.driver.as_deref() == Some("intel_vpu") {
-                npu::read_intel_counters(&self.device, &mut self.busy, now, &mut sample);
-            }
-            return sample;
-        }
-        let driver = self.driver.clone().unwrap_or_default();
-        let untold = |what: &str| format!("the driver {driver} tells no {what}");
-        let mut sample = ChipSample {
-            chip: chip.key.clone(),
-            power_state,
-            busy: Reading::unavailable(untold("load")),
-            power_watts: self.monitor_power(now, &untold("power")),
-            temperature_celsius: self.monitor_temperature(&untold("temperature")),
-            clock_mhz: match &self.frequency {
-                Some(path) => megahertz_of_hertz(path),
-                None => Reading::unavailable(untold("clock")),
-            },
-            memory_used_bytes: Reading::unavailable(untold("memory in use")),
-            limits: Reading::unavailable(untold("limits on its clock")),
-        };
-        match driver.as_str() {
-            "amdgpu" => self.read_amdgpu(&mut sample),
-            "i915" => self.read_i915(now, &mut sample),
-            "xe" => self.read_xe(now, &mut sample),
-            "intel_vpu" => npu::read_intel(&self.device, &mut self.busy, now, &mut sample),
-            "amdxdna" => npu::read_amd(self.processor_metrics.as_deref(), &mut sample),
-            _ => {}
-        }
-        sample
-    }
-
-    fn power_state(&self) -> Reading<PowerState> {
-        read_value(&self.device.join("power/runtime_status"), "a power state", |text| match text {
-            "suspended" => Some(PowerState::Asleep),
-            // Without power management at run time a device is never put to sleep.
-            "active" | "suspending" | "resuming" | "unsupported" => Some(PowerState::Awake),
-            _ => None,
-        })
-    }
-
-    fn monitor_power(&mut self, now: Duration, untold: &str) -> Reading<f64> {
-        let Some(monitor) = &self.monitor else { return Reading::unavailable(untold) };
-        for name in ["power1_average", "power1_input"] {
-            let path = monitor.join(name);
-            if path.exists() {
-                return read_value(&path, "microwatts", |text| {
-                    text.parse::<f64>().ok().map(|uw| uw / 1e6).filter(|watts| (0.0..5000.0).contains(watts))
-                });
-            }
-        }
-        for name in ["energy1_input", "energy2_input"] {
-            let path = monitor.join(name);
-            if path.exists() {
-                return self.energy.per_second(now, read_number(&path), SHORTEST, None).map(|uj| uj / 1e6);
-            }
-        }
-        Reading::unavailable(untold)
-    }
-
-    fn monitor_temperature(&self, untold: &str) -> Reading<f64> {
-        let Some(monitor) = &self.monitor else { return Reading::unavailable(untold) };
-        // The driver xe has no first input; its second is the package.
-        let input = ["temp1_input", "temp2_input"].map(|name| monitor.join(name)).into_iter();
-        input
-            .map(|path| temperatures::celsius(&path))
-            .find(|reading| reading.available().is_some())
-            .unwrap_or_else(|| Reading::unavailable(untold))
-    }
-
-    fn read_amdgpu(&mut self, sample: &mut ChipSample) {
-        sample.busy = percent(&self.device.join("gpu_busy_percent"));
-        sample.memory_used_bytes = read_number(&self.device.join("mem_info_vram_used"));
-        if let Some(monitor) = &self.monitor {
-            sample.clock_mhz = megahertz_of_hertz(&monitor.join("freq1_input"));
-        }
-        let metrics = amd_metrics::read(&self.device.join("gpu_metrics"));
-        let earlier = match &metrics {
-            Reading::Available(metrics) => self.earlier_metrics.replace(metrics.clone()),
-            Reading::Unavailable(_) => None,
-        };
-        sample.limits = metrics.and_then(|metrics| metrics.limits_since(earlier.as_ref()));
-    }
-
-    fn read_i915(&mut self, now: Duration, sample: &mut ChipSample) {
-        let engine = self.node.join("gt/gt0");
-        let (idle, enabled, clock) = if engine.is_dir() {
-            ("gt/gt0/rc6_residency_ms", "gt/gt0/rc6_enable", "gt/gt0/rps_act_freq_mhz")
-        } else {
-            ("power/rc6_residency_ms", "power/rc6_enable", "gt_act_freq_mhz")
-        };
-        sample.busy = match read_word(&self.node.join(enabled)) {
-            Reading::Available(state) if state == "0" => {
-                Reading::unavailable("the GPU's idle state is switched off, so that it always looks busy")
-            }
-            _ => self.awake_share(now, &self.node.join(idle)),
-        };
-        sample.clock_mhz = read_number(&self.node.join(clock));
-        sample.limits = intel_limits(&engine, "throttle_reason_status", "throttle_reason_");
-    }
-
-    fn read_xe(&mut self, now: Duration, sample: &mut ChipSample) {
-        let engine = self.device.join("tile0/gt0");
-        sample.busy = self.awake_share(now, &engine.join("gtidle/idle_residency_ms"));
-        sample.clock_mhz = read_number(&engine.join("freq0/act_freq"));
-        sample.limits = intel_limits(&engine.join("freq0/throttle"), "status", "reason_");
-    }
-
-    fn awake_share(&mut self, now: Duration, idle_ms: &Path) -> Reading<Busy> {
-        self.busy.per_second(now, read_number(idle_ms), SHORTEST, None).map(|idle_ms| Busy {
-            percent: (100.0 - idle_ms / 10.0).clamp(0.0, 100.0),
-            source: BusySource::Awake,
-        })
-    }
-}
-
-fn percent(path: &Path) -> Reading<Busy> {
-    let percent = read_value(path, "a percentage", |text| {
-        text.parse::<f64>().ok().filter(|percent| (0.0..=100.0).contains(percent))
-    });
-    percent.map(|percent| Busy { percent, source: BusySource::DriverAverage })
-}
-
-fn megahertz_of_hertz(path: &Path) -> Reading<f64> {
-    read_value(path, "a clock in hertz", |text| {
-        text.parse::<f64>().ok().map(|hertz| hertz / 1e6).filter(|mhz| (0.0..20_000.0).contains(mhz))
-    })
-}
-
-/// The reasons that Intel's drivers give for a clock below the one asked for.
-fn intel_limits(folder: &Path, status: &str, prefix: &str) -> Reading<Vec<Limit>> {
-    read_number::<u8>(&folder.join(status)).map(|status| {
-        if status == 0 {
-            return Vec::new();
-        }
-        let set = |reason: &&(&str, Limit)| {
-            read_number::<u8>(&folder.join(format!("{prefix}{}", reason.0)))
-                .available()
-                .is_some_and(|set| *set > 0)
-        };
-        let mut limits: Vec<Limit> = INTEL_REASONS.iter().filter(set).map(|(_, limit)| *limit).collect();
-        limits.sort_unstable();
-        limits.dedup();
-        if limits.is_empty() {
-            limits.push(Limit::Other);
-        }
-        limits
-    })
-}
-
-const INTEL_REASONS: [(&str, Limit); 8] = [
-    ("thermal", Limit::Heat),
-    ("prochot", Limit::Heat),
-    ("vr_thermalert", Limit::Heat),
-    ("pl1", Limit::Power),
-    ("pl2", Limit::Power),
-    ("pl4", Limit::Power),
-    ("vr_tdc", Limit::Current),
-    ("ratl", Limit::Other),
-];
+#[cfg(test)]
+mod tests;

@@ -3,12 +3,15 @@
 //! Invariant: a device is found through its driver's class, and named by what sits on its bus.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use siliconroute_core::chip::ChipIdentity;
 use siliconroute_core::{ChipKey, ChipKind, Reading};
 
+use super::driver_files::TIME_LIMIT;
 use super::machine::field;
 use crate::chips::{Adapter, Gap};
+use crate::guard::Watched;
 use crate::pci::{PciNames, marketing_name};
 use crate::processor::clean_spaces;
 use crate::roots::{Roots, list_names, list_numbered, read_number, read_text, read_word};
@@ -39,6 +42,11 @@ const SOFTWARE_DRIVERS: [&str; 17] = [
 
 /// Finds the adapters, and says why where a kind was not found.
 pub(crate) fn find_adapters(roots: &Roots) -> (Vec<Adapter>, Vec<Gap>) {
+    find_adapters_within(roots, TIME_LIMIT)
+}
+
+/// The same, where NVIDIA's driver has `limit` to answer.
+pub(crate) fn find_adapters_within(roots: &Roots, limit: Duration) -> (Vec<Adapter>, Vec<Gap>) {
     let names = PciNames::new(roots);
     let mut adapters = Vec::new();
     let mut gaps = Vec::new();
@@ -49,10 +57,18 @@ pub(crate) fn find_adapters(roots: &Roots) -> (Vec<Adapter>, Vec<Gap>) {
         let source = drm.join(card);
         adapters.extend(read_device(roots, &names, ChipKind::Gpu, &source));
     }
-    add_nvidia(roots, &names, &mut adapters);
+    let hangs = match nvidia_cards(roots, limit) {
+        Reading::Available(cards) => {
+            add_nvidia(roots, &names, cards, &mut adapters);
+            None
+        }
+        Reading::Unavailable(reason) => Some(reason),
+    };
     gaps.push(Gap {
         kind: ChipKind::Gpu,
-        reason: if roots.root.join("dev/dxg").exists() {
+        reason: if let Some(reason) = hangs {
+            reason
+        } else if roots.root.join("dev/dxg").exists() {
             "the GPU of WSL has no PCI device here; the provider that uses it has to name it".to_owned()
         } else {
             gap_reason(&drm, &cards, "GPU")
@@ -173,17 +189,35 @@ fn read_identity(device: &Path, event: &Uevent<'_>) -> ChipIdentity {
     }
 }
 
-/// Adds what NVIDIA's driver tells: the names of cards found already, and cards without a display node.
-fn add_nvidia(roots: &Roots, names: &PciNames<'_>, adapters: &mut Vec<Adapter>) {
+/// What NVIDIA's driver tells of each of its cards: address, file and text. A driver whose card has fallen off the bus
+/// may hang.
+fn nvidia_cards(roots: &Roots, limit: Duration) -> Reading<Vec<(String, PathBuf, String)>> {
     let folder = roots.proc.join("driver/nvidia/gpus");
-    for address in list_names(&folder).available().into_iter().flatten().take(ADAPTER_LIMIT) {
-        let source = folder.join(address).join("information");
-        let text = read_text(&source);
-        let Some(text) = text.available() else { continue };
+    let Reading::Available(addresses) = list_names(&folder) else { return Reading::Available(Vec::new()) };
+    let mut driver = Watched::named(format!("NVIDIA's driver below {}", folder.display()), limit, || ());
+    driver.ask(move |()| {
+        let card = |address: String| {
+            let source = folder.join(&address).join("information");
+            let text = read_text(&source).available().cloned()?;
+            Some((address, source, text))
+        };
+        addresses.into_iter().take(ADAPTER_LIMIT).filter_map(card).collect()
+    })
+}
+
+/// Adds what NVIDIA's driver tells: the names of cards found already, and cards without a display node.
+fn add_nvidia(
+    roots: &Roots,
+    names: &PciNames<'_>,
+    cards: Vec<(String, PathBuf, String)>,
+    adapters: &mut Vec<Adapter>,
+) {
+    for (address, source, text) in cards {
+        let text = text.as_str();
         let model = field(text, "Model").and_then(clean_spaces).filter(|model| model != "Unknown");
         // Until the card has been used once, the driver shows question marks.
         let uuid = field(text, "GPU UUID").filter(|uuid| !uuid.contains('?')).map(str::to_owned);
-        let address = field(text, "Bus Location").unwrap_or(address).to_lowercase();
+        let address = field(text, "Bus Location").unwrap_or(&address).to_lowercase();
         let known = adapters
             .iter_mut()
             .find(|adapter| adapter.identity.bus_address.as_deref() == Some(address.as_str()));

@@ -15,31 +15,42 @@ const CLOCK_SAMPLES: usize = 32;
 /// `/proc/stat` counts in hundredths of a second on every architecture that Linux supports here.
 const NS_PER_TICK: u64 = 10_000_000;
 
-/// Power source, charge and rate.
+/// A battery that is hardly used says nothing of how long it would last when it is.
+const LONGEST_HOURS: f64 = 14.0 * 24.0;
+
+/// Power source, charge, rate and time.
 #[derive(Debug)]
 pub(crate) struct Power {
     pub(crate) source: Reading<PowerSource>,
     pub(crate) battery_percent: Reading<f64>,
     pub(crate) battery_discharge_watts: Reading<f64>,
+    pub(crate) battery_left_ns: Reading<u64>,
+}
+
+impl Power {
+    /// Gives `reason` for every value.
+    pub(crate) fn unavailable(reason: &str) -> Self {
+        Self {
+            source: Reading::unavailable(reason),
+            battery_percent: Reading::unavailable(reason),
+            battery_discharge_watts: Reading::unavailable(reason),
+            battery_left_ns: Reading::unavailable(reason),
+        }
+    }
 }
 
 /// Reads all supplies: the mains adapters, then what the batteries say.
 pub(crate) fn read_power(roots: &Roots) -> Power {
     let supplies = match read_supplies(roots) {
         Reading::Available(supplies) => supplies,
-        Reading::Unavailable(reason) => {
-            return Power {
-                source: Reading::unavailable(reason.clone()),
-                battery_percent: Reading::unavailable(reason.clone()),
-                battery_discharge_watts: Reading::Unavailable(reason),
-            };
-        }
+        Reading::Unavailable(reason) => return Power::unavailable(&reason),
     };
     let batteries: Vec<Battery> = supplies.batteries.iter().map(|folder| read_battery(folder)).collect();
     Power {
         source: power_source(&supplies.online, &batteries, &supplies.no_battery),
         battery_percent: charge(&batteries, &supplies.no_battery),
         battery_discharge_watts: discharge_watts(&batteries, &supplies.no_battery),
+        battery_left_ns: left_ns(&batteries, &supplies.no_battery),
     }
 }
 
@@ -52,6 +63,7 @@ pub(crate) fn read_power_source(roots: &Roots) -> Reading<PowerSource> {
             percent: Reading::unavailable("not asked for"),
             content: None,
             watts: Reading::unavailable("not asked for"),
+            own_hours: None,
         };
         let batteries: Vec<Battery> = if supplies.online.contains(&true) {
             Vec::new()
@@ -91,11 +103,14 @@ fn read_supplies(roots: &Roots) -> Reading<Supplies> {
                         batteries.push(supply);
                     }
                 }
-                Reading::Available(kind) if kind == "Mains" || kind.starts_with("USB") => {
+                Reading::Available(kind)
+                    if kind == "Mains" || kind == "Wireless" || kind.starts_with("USB") =>
+                {
                     if let Reading::Available(state) = read_number::<u8>(&supply.join("online")) {
                         online.push(state > 0);
                     }
                 }
+                // A UPS feeds the adapter, and is no battery of the machine.
                 Reading::Available(_) => {}
                 Reading::Unavailable(reason) => failure = Some(reason),
             }
@@ -112,6 +127,8 @@ struct Battery {
     content: Option<(f64, f64)>,
     /// The rate at which it is charged or used, whatever the sign.
     watts: Reading<f64>,
+    /// The time for which it lasts, as it reckons itself or by its charge and current.
+    own_hours: Option<f64>,
 }
 
 fn read_battery(supply: &Path) -> Battery {
@@ -138,7 +155,13 @@ fn read_battery(supply: &Path) -> Battery {
     let percent = read_value(&supply.join("capacity"), "a percentage", |text| {
         text.parse::<f64>().ok().filter(|percent| (0.0..=100.0).contains(percent))
     });
-    Battery { status: read_word(&supply.join("status")), percent, content, watts }
+    let positive = |name: &str| number(name).filter(|value| *value > 0.0);
+    let by_charge = || {
+        let current = signed("current_now").available().copied().filter(|current| *current > 0.0)?;
+        Some(number("charge_now")? / current)
+    };
+    let own_hours = positive("time_to_empty_now").map(|seconds| seconds / 3600.0).or_else(by_charge);
+    Battery { status: read_word(&supply.join("status")), percent, content, watts, own_hours }
 }
 
 fn power_source(online: &[bool], batteries: &[Battery], no_battery: &str) -> Reading<PowerSource> {
@@ -184,6 +207,34 @@ fn discharge_watts(batteries: &[Battery], no_battery: &str) -> Reading<f64> {
     Reading::Available(sum)
 }
 
+/// How long the batteries last: what a single one reckons itself, else their energy at the present rate.
+fn left_ns(batteries: &[Battery], no_battery: &str) -> Reading<u64> {
+    let watts = match discharge_watts(batteries, no_battery) {
+        Reading::Available(watts) => Some(watts),
+        Reading::Unavailable(reason) if batteries.is_empty() => return Reading::Unavailable(reason),
+        Reading::Unavailable(_) => None,
+    };
+    let used = |battery: &Battery| battery.status.available().is_some_and(|status| status == "Discharging");
+    if !batteries.iter().any(used) {
+        return Reading::unavailable("the batteries are not used");
+    }
+    let energies: Option<Vec<f64>> =
+        batteries.iter().map(|battery| battery.content.map(|(now, _)| now / 1e6)).collect();
+    let by_energy = || {
+        let watts = watts.filter(|watts| *watts > 0.0)?;
+        Some(energies?.iter().sum::<f64>() / watts)
+    };
+    let hours = match batteries {
+        [only] => only.own_hours.or_else(by_energy),
+        _ => by_energy(),
+    };
+    let known = hours.filter(|hours| *hours > 0.0 && *hours <= LONGEST_HOURS);
+    Reading::from_option(
+        known.map(|hours| (hours * 3600e9).round() as u64),
+        "the batteries do not tell what is left and how fast it is used",
+    )
+}
+
 fn charge(batteries: &[Battery], no_battery: &str) -> Reading<f64> {
     if batteries.is_empty() {
         return Reading::unavailable(no_battery);
@@ -212,15 +263,25 @@ pub(crate) fn power_profile(roots: &Roots) -> Reading<String> {
 
 /// The clock governors in use, joined by `+`.
 pub(crate) fn governor(roots: &Roots) -> Reading<String> {
+    of_clock_policies(roots, "scaling_governor", "governor")
+}
+
+/// What the clock drivers are told to prefer between speed and energy, joined by `+`.
+pub(crate) fn energy_preference(roots: &Roots) -> Reading<String> {
+    of_clock_policies(roots, "energy_performance_preference", "energy_performance_preference")
+}
+
+/// The words in a file of every clock policy, each once.
+fn of_clock_policies(roots: &Roots, file: &str, what: &str) -> Reading<String> {
     let (folder, policies) = clock_policies(roots);
-    let mut governors: Vec<String> = policies
+    let mut words: Vec<String> = policies
         .iter()
-        .filter_map(|policy| read_word(&folder.join(policy).join("scaling_governor")).available().cloned())
+        .filter_map(|policy| read_word(&folder.join(policy).join(file)).available().cloned())
         .collect();
-    governors.sort();
-    governors.dedup();
-    let joined = (!governors.is_empty()).then(|| governors.join("+"));
-    Reading::from_option(joined, &format!("no governor in {}", folder.display()))
+    words.sort();
+    words.dedup();
+    let joined = (!words.is_empty()).then(|| words.join("+"));
+    Reading::from_option(joined, &format!("no {what} in {}", folder.display()))
 }
 
 /// The clocks of the cores as their driver tells them, in MHz; never an empty list.

@@ -13,17 +13,27 @@ use crate::roots::{Roots, list_names, list_numbered, read_value, read_word};
 const SENSOR_LIMIT: usize = 24;
 /// More inputs than a monitor has; bounds the work on a made-up tree.
 const INPUT_LIMIT: usize = 64;
+/// As many as the largest of the boards' controllers has.
+const BOARD_INPUTS: u32 = 24;
 /// More monitors and zones than a machine has.
 const MONITOR_LIMIT: usize = 64;
 
-/// The processor's temperature: the hottest package sensor, else a thermal zone of the processor.
+/// Monitors of processors, by the kernel's names.
+const PROCESSORS: [&str; 6] =
+    ["k10temp", "zenpower", "coretemp", "cpu_thermal", "cpu-thermal", "soc_thermal"];
+/// Controllers of boards that have a sensor at the processor among others.
+const BOARDS: [&str; 4] = ["thinkpad", "cros_ec", "dell_smm", "dell_ddv"];
+
+/// The processor's temperature: the hottest package sensor or thermal zone of the processor, else what the board's
+/// controller feels there.
 ///
-/// ACPI's own zone is not used: on many boards it never changes.
+/// ACPI's own zone (`acpitz`) is not used: on many boards it never changes.
 pub(crate) fn cpu_temperature_celsius(roots: &Roots) -> Reading<f64> {
     let monitors = roots.sys.join("class/hwmon");
     let zones = roots.sys.join("class/thermal");
     let mut temperatures = Vec::new();
     let mut failure = None;
+    let mut boards = Vec::new();
     let mut note = |reading: Reading<f64>| match reading {
         Reading::Available(celsius) => temperatures.push(celsius),
         Reading::Unavailable(reason) => failure = Some(reason),
@@ -31,9 +41,11 @@ pub(crate) fn cpu_temperature_celsius(roots: &Roots) -> Reading<f64> {
     for monitor in list_numbered(&monitors, "hwmon").available().into_iter().flatten() {
         let folder = monitors.join(monitor);
         let name = read_word(&folder.join("name"));
-        let known = ["k10temp", "zenpower", "coretemp", "cpu_thermal", "cpu-thermal", "soc_thermal"];
-        if name.available().is_some_and(|name| known.contains(&name.as_str())) {
+        let Some(name) = name.available() else { continue };
+        if PROCESSORS.contains(&name.as_str()) {
             note(monitor_temperature(&folder));
+        } else if BOARDS.contains(&name.as_str()) {
+            boards.push(folder);
         }
     }
     for zone in list_numbered(&zones, "thermal_zone").available().into_iter().flatten() {
@@ -47,7 +59,9 @@ pub(crate) fn cpu_temperature_celsius(roots: &Roots) -> Reading<f64> {
             note(celsius(&folder.join("temp")));
         }
     }
-    match (temperatures.into_iter().max_by(f64::total_cmp), failure) {
+    let own = temperatures.into_iter().max_by(f64::total_cmp);
+    let by_board = || boards.iter().filter_map(|board| board_temperature(board)).max_by(f64::total_cmp);
+    match (own.or_else(by_board), failure) {
         (Some(hottest), _) => Reading::Available(hottest),
         (None, Some(reason)) => Reading::Unavailable(reason),
         (None, None) => Reading::unavailable(format!(
@@ -56,6 +70,19 @@ pub(crate) fn cpu_temperature_celsius(roots: &Roots) -> Reading<f64> {
             zones.display()
         )),
     }
+}
+
+/// The hottest of a board's inputs that are labelled as the processor's, and not as its voltage regulator's.
+fn board_temperature(folder: &Path) -> Option<f64> {
+    let of_processor = |input: &u32| {
+        let label = read_word(&folder.join(format!("temp{input}_label")));
+        label.available().is_some_and(|label| {
+            let label = label.to_lowercase();
+            (label.contains("cpu") || label.contains("apu")) && !label.contains("vr")
+        })
+    };
+    let celsius = |input: u32| celsius(&folder.join(format!("temp{input}_input"))).available().copied();
+    (1..=BOARD_INPUTS).filter(of_processor).filter_map(celsius).max_by(f64::total_cmp)
 }
 
 /// The package's input of a monitor; the first input where none is labelled so.

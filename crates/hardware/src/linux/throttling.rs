@@ -19,6 +19,7 @@ pub(crate) fn read(roots: &Roots) -> Throttling {
         package_events: total(&counts.package_events, &counts.missing),
         package_throttled_ms: total(&counts.package_ms, &counts.missing),
         clock_limit_percent: clock_limit_percent(roots),
+        thermal_state: Reading::unavailable("Linux sums up no state of the machine's heat"),
     }
 }
 

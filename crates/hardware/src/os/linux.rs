@@ -6,6 +6,7 @@
 mod file_cache;
 
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use siliconroute_core::chip::ListedAdapter;
 use siliconroute_core::{ChipKind, Reading};
@@ -22,6 +23,9 @@ use crate::host::{HostFacts, HostProbe};
 use crate::linux::{devices, memory};
 use crate::roots::Roots;
 use crate::vulkan::{VulkanDriver, VulkanProbe};
+
+/// Kept, so that the threads that read drivers' files are not started anew each time.
+static PROBE: LazyLock<ConditionsProbe> = LazyLock::new(|| ConditionsProbe::new(Roots::system()));
 
 pub(crate) fn host_facts() -> HostFacts {
     HostProbe::new(Roots::system()).facts()
@@ -40,11 +44,11 @@ pub(crate) fn vulkan_drivers() -> Reading<Vec<VulkanDriver>> {
 }
 
 pub(crate) fn conditions() -> Conditions {
-    ConditionsProbe::new(Roots::system()).snapshot()
+    PROBE.snapshot()
 }
 
 pub(crate) fn glance() -> Glance {
-    Glance::below(&Roots::system())
+    Glance::of(&PROBE)
 }
 
 pub(crate) fn process_resident_bytes(pid: u32) -> Reading<u64> {

@@ -101,6 +101,7 @@ pub(crate) fn conditions() -> Conditions {
         power_source,
         battery_percent,
         battery_discharge_watts: Reading::unavailable("pmset does not tell the power of the battery"),
+        battery_left_ns: Reading::unavailable("pmset tells it in words alone"),
         power_mode: Reading::unavailable("macOS tells no power mode"),
         power_profile: Reading::unavailable("macOS tells no power profile"),
         governor: Reading::unavailable("macOS has no clock governors"),

@@ -15,7 +15,10 @@ use crate::roots::read_number;
 
 pub(super) fn read_intel(device: &Path, busy: &mut Counter, now: Duration, sample: &mut ChipSample) {
     read_intel_counters(device, busy, now, sample);
-    sample.clock_mhz = read_number::<f64>(&device.join("npu_current_frequency_mhz")).and_then(running);
+    // The second name is the older one, which goes in 2027.
+    let named = ["freq/current_freq", "npu_current_frequency_mhz"].map(|name| device.join(name));
+    let clock = named.iter().find(|path| path.exists()).unwrap_or(&named[0]);
+    sample.clock_mhz = read_number::<f64>(clock).and_then(running);
 }
 
 /// Reads what the driver counts itself, for which it does not wake the NPU.

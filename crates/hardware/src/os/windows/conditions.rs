@@ -24,8 +24,8 @@ use crate::glance::Glance;
 use crate::guard::Watched;
 use crate::windows_facts::{kernel_version, os_version};
 use crate::windows_power::{
-    BATTERY_STATE_BYTES, battery_discharge_watts, power_mode, power_mode_value, power_status, scheme_name,
-    zone_temperatures,
+    BATTERY_STATE_BYTES, battery_discharge_watts, battery_left_ns, power_mode, power_mode_value,
+    power_status, scheme_name, zone_temperatures,
 };
 
 const DRIVERS_ONLY: &str = "Windows tells the processor's own temperature to drivers only";
@@ -35,6 +35,7 @@ const ZONES: [&str; 2] =
 /// A battery answers through the firmware's controller, which takes some tenths of a second on some laptops.
 const TIME_LIMIT: Duration = Duration::from_secs(3);
 static POWER: Mutex<Watched<()>> = Mutex::new(Watched::new("Windows' power manager", TIME_LIMIT, || ()));
+static SCHEME: Mutex<Watched<()>> = Mutex::new(Watched::new("Windows' power service", TIME_LIMIT, || ()));
 static BATTERY: Mutex<Watched<()>> = Mutex::new(Watched::new("the battery", TIME_LIMIT, || ()));
 static CLOCKS: Mutex<Watched<()>> = Mutex::new(Watched::new("the processor's driver", TIME_LIMIT, || ()));
 static HEAT: Mutex<Watched<[Reading<Query>; 2]>> =
@@ -79,12 +80,14 @@ pub(crate) fn conditions() -> Conditions {
     let power_mode = power_source.clone().and_then(|source| {
         power_mode(registry::text(POWER_SCHEMES_KEY, power_mode_value(source)).as_deref())
     });
+    let battery = battery_state();
     let all_clocks = clocks();
     let clocks = current_mhz(&all_clocks);
     Conditions {
         power_source,
         battery_percent,
-        battery_discharge_watts: battery_state().and_then(|state| battery_discharge_watts(&state)),
+        battery_discharge_watts: battery.clone().and_then(|state| battery_discharge_watts(&state)),
+        battery_left_ns: battery.and_then(|state| battery_left_ns(&state)),
         power_profile: power_scheme(),
         power_mode,
         governor: Reading::unavailable(NO_GOVERNOR),
@@ -216,7 +219,13 @@ fn read_clocks() -> Vec<Clock> {
         .collect()
 }
 
+/// The power scheme's name, for which Windows asks a service.
 fn power_scheme() -> Reading<String> {
+    let asked = SCHEME.lock().unwrap_or_else(PoisonError::into_inner).ask(|()| read_power_scheme());
+    asked.and_then(|scheme| scheme)
+}
+
+fn read_power_scheme() -> Reading<String> {
     let mut scheme: *mut GUID = std::ptr::null_mut();
     // SAFETY: the call writes one pointer to memory that it has allocated.
     let status = unsafe { PowerGetActiveScheme(None, &raw mut scheme) };
