@@ -3,6 +3,7 @@
 //! Invariant: a tree lives in its own temporary directory and goes with it.
 
 pub(crate) mod laptops;
+pub(crate) mod macs;
 pub(crate) mod windows_machines;
 
 use siliconroute_core::chip::ChipIdentity;

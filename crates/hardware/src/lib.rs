@@ -23,6 +23,12 @@ mod interference;
 mod linux;
 #[cfg(any(target_os = "macos", test))]
 mod macos_facts;
+#[cfg(any(target_os = "macos", test))]
+mod macos_graphics;
+#[cfg(any(target_os = "macos", test))]
+mod macos_power;
+#[cfg(any(target_os = "macos", test))]
+mod macos_table;
 mod os;
 mod pci;
 mod process;

@@ -1,4 +1,4 @@
-//! What macOS's answers mean: performance levels, caches, Apple's chips, power.
+//! What macOS's answers mean: performance levels, caches, Apple's chips.
 //!
 //! Invariant: pure; the answers come from `os::macos` or from a test.
 
@@ -6,7 +6,6 @@ use siliconroute_core::chip::ChipIdentity;
 use siliconroute_core::{ChipKind, Reading};
 
 use crate::chips::{Adapter, Gap};
-use crate::conditions::PowerSource;
 use crate::topology::{CacheKind, CacheLevel, ClusterKind, CoreCluster, add_cache, sort_caches};
 
 /// More logical CPUs than any Mac has, so that a wrong answer cannot fill the memory.
@@ -132,23 +131,6 @@ pub(crate) fn find_adapters(apple_silicon: bool, cpu_name: Option<&str>) -> (Vec
     )
 }
 
-/// Interprets the output of `pmset -g batt`.
-pub(crate) fn parse_power(text: &str) -> (Reading<PowerSource>, Reading<f64>) {
-    let source = if text.contains("'AC Power'") {
-        Reading::Available(PowerSource::Ac)
-    } else if text.contains("'Battery Power'") {
-        Reading::Available(PowerSource::Battery)
-    } else {
-        Reading::unavailable("pmset names no power source")
-    };
-    let percent = text
-        .lines()
-        .filter(|line| line.contains("InternalBattery"))
-        .find_map(|line| line.split_once('%')?.0.split_whitespace().last()?.parse::<f64>().ok())
-        .filter(|percent| (0.0..=100.0).contains(percent));
-    (source, Reading::from_option(percent, "no battery, says pmset"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -211,15 +193,5 @@ mod tests {
         assert_eq!(adapters[0].name.as_deref(), Some("Apple M3 GPU"));
         assert_eq!(adapters[1].identity.key(ChipKind::Npu).as_str(), "npu@soc");
         assert_eq!(find_adapters(false, None).1.len(), 2);
-    }
-
-    #[test]
-    fn power_is_read_from_pmset() {
-        let laptop = "Now drawing from 'Battery Power'\n -InternalBattery-0 (id=4653155)\t81%; discharging; 5:12 remaining present: true\n";
-        assert_eq!(parse_power(laptop), (Reading::Available(PowerSource::Battery), Reading::Available(81.0)));
-        let (source, percent) = parse_power("Now drawing from 'AC Power'\n");
-        assert_eq!(source, Reading::Available(PowerSource::Ac));
-        assert!(percent.available().is_none());
-        assert!(parse_power("").0.available().is_none());
     }
 }

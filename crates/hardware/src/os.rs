@@ -28,9 +28,9 @@ mod nvidia;
 
 pub(crate) use nvidia::Nvidia;
 
-#[cfg(not(windows))]
+#[cfg(target_os = "linux")]
 mod no_counters;
-#[cfg(not(windows))]
+#[cfg(target_os = "linux")]
 pub(crate) use no_counters::DeviceCounters;
 
 #[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]

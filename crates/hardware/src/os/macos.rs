@@ -1,7 +1,12 @@
-//! macOS: `sysctl`, Mach's host statistics, and `pmset` for power.
+//! macOS: `sysctl`, Mach's host statistics, the I/O registry and the power manager.
 //!
-//! Invariant: every answer's length is checked before it is used.
+//! Invariant: every answer's length is checked before it is used, no program is started, and no call waits on a device
+//! without a time limit.
 #![expect(unsafe_code, reason = "system calls of macOS")]
+
+mod counters;
+mod power;
+mod registry;
 
 use std::ffi::CString;
 use std::path::Path;
@@ -9,6 +14,7 @@ use std::path::Path;
 use siliconroute_core::chip::ListedAdapter;
 use siliconroute_core::{ChipKind, Reading};
 
+pub(crate) use self::counters::DeviceCounters;
 pub(crate) use super::unix::{
     end_process_at_once, free_space_bytes, page_bytes, process_cpu_time_ns, resident_share,
     take_standard_output,
@@ -18,7 +24,7 @@ use crate::conditions::{Conditions, CpuTimes, Throttling};
 use crate::file_cache::FileCache;
 use crate::glance::Glance;
 use crate::host::HostFacts;
-use crate::macos_facts::{parse_power, read_topology};
+use crate::macos_facts::read_topology;
 use crate::processor::{Processor, clean_spaces};
 use crate::roots::Roots;
 use crate::vulkan::{VulkanDriver, VulkanProbe};
@@ -89,27 +95,23 @@ pub(crate) fn libc() -> Option<String> {
 }
 
 pub(crate) fn conditions() -> Conditions {
-    let (power_source, battery_percent) =
-        match std::process::Command::new("/usr/bin/pmset").args(["-g", "batt"]).output() {
-            Ok(output) => parse_power(&String::from_utf8_lossy(&output.stdout)),
-            Err(error) => {
-                let reason = format!("/usr/bin/pmset did not run: {error}");
-                (Reading::unavailable(reason.clone()), Reading::Unavailable(reason))
-            }
-        };
+    let power = power::answers();
     Conditions {
-        power_source,
-        battery_percent,
-        battery_discharge_watts: Reading::unavailable("pmset does not tell the power of the battery"),
-        battery_left_ns: Reading::unavailable("pmset tells it in words alone"),
-        power_mode: Reading::unavailable("macOS tells no power mode"),
-        power_profile: Reading::unavailable("macOS tells no power profile"),
+        power_source: power.clone().and_then(|power| power.power_source()),
+        battery_percent: power.clone().and_then(|power| power.battery_percent()),
+        battery_discharge_watts: power.clone().and_then(|power| power.battery_discharge_watts()),
+        battery_left_ns: power.and_then(|power| power.battery_left_ns()),
+        power_mode: Reading::unavailable("macOS has no power mode beside Low Power Mode"),
+        power_profile: power::profile(),
         governor: Reading::unavailable("macOS has no clock governors"),
         cpu_mhz: Reading::unavailable("macOS tells no clock"),
         cpu_clocks: Reading::unavailable("macOS tells no clock"),
         cpu_temperature_celsius: Reading::unavailable(ADMINISTRATORS_ONLY),
         temperatures_celsius: Reading::unavailable(ADMINISTRATORS_ONLY),
-        throttling: Throttling::unavailable("macOS counts no throttling"),
+        throttling: Throttling {
+            thermal_state: power::heat(),
+            ..Throttling::unavailable("macOS counts no throttling")
+        },
         load_average_1m: load_average(),
         uptime_ns: uptime_ns(),
         cpu_times: cpu_times(),
@@ -124,18 +126,15 @@ pub(crate) fn conditions() -> Conditions {
     }
 }
 
-/// The power source comes from a program, and a program that starts would disturb what is measured.
 pub(crate) fn glance() -> Glance {
     Glance {
-        cpu_times: cpu_times(),
-        free_memory_bytes: free_memory_bytes(),
-        power_profile: Reading::unavailable("macOS tells no power profile"),
+        power_source: power::source(),
+        power_profile: power::profile(),
         governor: Reading::unavailable("macOS has no clock governors"),
         cpu_mhz: Reading::unavailable("macOS tells no clock"),
         cpu_temperature_celsius: Reading::unavailable(ADMINISTRATORS_ONLY),
-        ..Glance::unavailable(
-            "macOS tells it through a program, which is not started while something is measured",
-        )
+        cpu_times: cpu_times(),
+        free_memory_bytes: free_memory_bytes(),
     }
 }
 
@@ -145,7 +144,12 @@ pub(crate) fn restart_peak_resident_bytes() -> Reading<()> {
 
 /// Sensors that `powermetrics` shows, which only administrators may run.
 pub(crate) fn no_chip_sensors(kind: ChipKind) -> String {
-    format!("macOS tells the load and the power of a {kind} to administrators only")
+    let what = match kind {
+        // Its load and its memory are in the registry.
+        ChipKind::Gpu => "the power, the temperature and the clock",
+        ChipKind::Cpu | ChipKind::Npu => "the load and the power",
+    };
+    format!("macOS tells {what} of a {kind} to administrators only")
 }
 
 pub(crate) fn evict_from_file_cache(_path: &Path) -> Reading<FileCache> {
