@@ -23,7 +23,8 @@ pub struct Interference {
     pub steal_share: Reading<f64>,
     /// The cores that programs other than the measured process kept busy, kernel work included.
     pub other_busy_cores: Reading<f64>,
-    /// The share of all CPU time that other programs and other machines took together, 0 to 1.
+    /// The share of all CPU time that other programs and other machines took together, 0 to 1; of other machines as far
+    /// as the system tells of them.
     pub taken_share: Reading<f64>,
     /// Whether they took more than 5 %, so that a measurement meanwhile may be slower than it would be alone.
     pub disturbed: Reading<bool>,
@@ -64,15 +65,21 @@ impl Interference {
         let idle = grown(&then.idle_ns, &now.idle_ns, "CPU time");
         let steal = grown(&then.steal_ns, &now.steal_ns, "steal time");
         let busy = user.zip(system).map(|(user, system)| user.saturating_add(system));
-        let times = elapsed_ns.clone().zip(busy.clone()).zip(idle).zip(steal);
+        // Windows and macOS tell of no other machines, and what programs took is known all the same.
+        let untold = then.steal_ns.available().is_none() && now.steal_ns.available().is_none();
+        let known_steal = if untold { Reading::Available(0) } else { steal.clone() };
+        let times = elapsed_ns.clone().zip(busy.clone()).zip(idle);
         let share = |part: f64, all: f64| {
             let share = (all > 0.0).then(|| part / all);
             Reading::from_option(share, "no CPU time has passed between the two snapshots")
         };
         let all = |busy: u64, idle: u64, steal: u64| busy as f64 + idle as f64 + steal as f64;
-        let steal_share =
-            times.clone().and_then(|(((_, busy), idle), steal)| share(steal as f64, all(busy, idle, steal)));
-        let taken_share = times.zip(own_cpu_ns.clone()).and_then(|((((_, busy), idle), steal), own)| {
+        let steal_share = times
+            .clone()
+            .zip(steal)
+            .and_then(|(((_, busy), idle), steal)| share(steal as f64, all(busy, idle, steal)));
+        let taken = times.zip(known_steal).zip(own_cpu_ns.clone());
+        let taken_share = taken.and_then(|((((_, busy), idle), steal), own)| {
             share(busy.saturating_sub(own) as f64 + steal as f64, all(busy, idle, steal))
         });
         let other_busy_cores = elapsed_ns

@@ -89,3 +89,19 @@ fn an_unknown_time_of_the_process_hides_the_others() {
     check_reason(&found.other_busy_cores, "the process is gone");
     assert_eq!(found.steal_share, Reading::Available(0.0625));
 }
+
+#[test]
+fn other_programs_are_seen_where_the_system_tells_of_no_other_machines() {
+    let tree = laptops::intel_with_npu();
+    let mut earlier = snapshot(&tree);
+    let mut later = snapshot(&two_seconds_later(tree));
+    later.cpu_times.steal_ns = Reading::unavailable("Windows counts no steal time");
+    let half_told = Interference::between(&earlier, &later, &Reading::Available(3_000_000_000));
+    check_reason(&half_told.taken_share, "Windows counts no steal time");
+    earlier.cpu_times.steal_ns = Reading::unavailable("Windows counts no steal time");
+    let found = Interference::between(&earlier, &later, &Reading::Available(3_000_000_000));
+    check_reason(&found.steal_share, "Windows counts no steal time");
+    // 2 of 5 s of work were others', of 7.5 s in all.
+    assert!((found.taken_share.available().unwrap() - 2.0 / 7.5).abs() < 1e-9);
+    assert_eq!(found.disturbed, Reading::Available(true));
+}
