@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use siliconroute_core::{Chip, ChipKey, ChipKind, Reading};
 
 use crate::counters::CpuMeter;
+use crate::guard::Watched;
 use crate::linux::chip_readers::{self, ChipReader};
 use crate::linux::driver_files::TIME_LIMIT;
 use crate::linux::fdinfo::{self, Client};
@@ -193,12 +194,31 @@ impl ProcessChipUse {
 /// sensors are dropped.
 #[derive(Debug)]
 pub struct ChipSensors {
-    roots: Option<Roots>,
+    linux: Option<LinuxFiles>,
     chips: Vec<(Chip, Source)>,
     /// Counters that the system keeps beside the drivers' files.
     counters: Option<DeviceCounters>,
     nvidia: Option<Nvidia>,
     started: Instant,
+}
+
+/// Where a Linux machine is read, and who reads what its drivers tell of a process.
+#[derive(Debug)]
+struct LinuxFiles {
+    roots: Roots,
+    opened: Watched<()>,
+}
+
+impl LinuxFiles {
+    fn new(roots: Roots, limit: Duration) -> Self {
+        let name = format!("the driver behind the open files of a process below {}", roots.proc.display());
+        Self { roots, opened: Watched::named(name, limit, || ()) }
+    }
+
+    fn clients(&mut self, pid: u32) -> Reading<Vec<Client>> {
+        let roots = self.roots.clone();
+        self.opened.ask(move |()| fdinfo::clients(&roots, pid)).and_then(|clients| clients)
+    }
 }
 
 // A sampler runs in a thread of its own, beside the work that it watches.
@@ -231,7 +251,8 @@ impl ChipSensors {
         let chips = real(chips)
             .map(|chip| (chip.clone(), Source::Linux(ChipReader::new(&roots, chip, &nodes, limit))))
             .collect();
-        Self { roots: Some(roots), chips, counters: None, nvidia: None, started: Instant::now() }
+        let linux = Some(LinuxFiles::new(roots, limit));
+        Self { linux, chips, counters: None, nvidia: None, started: Instant::now() }
     }
 
     /// Prepares to read the chips of the running machine.
@@ -250,7 +271,7 @@ impl ChipSensors {
             })
             .collect();
         let counters = Some(DeviceCounters::new());
-        Self { roots: None, chips, counters, nvidia, started: Instant::now() }
+        Self { linux: None, chips, counters, nvidia, started: Instant::now() }
     }
 
     /// Reads every chip once, in the order in which they were given.
@@ -261,15 +282,15 @@ impl ChipSensors {
 
     /// Reads every chip once, `now` after the start.
     pub(crate) fn sample_at(&mut self, now: Duration) -> Vec<ChipSample> {
-        let Self { roots, chips, counters, nvidia, .. } = self;
+        let Self { linux, chips, counters, nvidia, .. } = self;
         if let Some(counters) = counters {
             counters.collect();
         }
         chips
             .iter_mut()
             .map(|(chip, source)| {
-                let mut sample = match (source, &roots) {
-                    (Source::Linux(reader), Some(roots)) => reader.sample(roots, chip, now),
+                let mut sample = match (source, &linux) {
+                    (Source::Linux(reader), Some(linux)) => reader.sample(&linux.roots, chip, now),
                     (Source::CpuTimes(meter), _) => ChipSample {
                         busy: meter.busy(now, crate::os::cpu_times()),
                         ..ChipSample::unavailable(
@@ -301,8 +322,8 @@ impl ChipSensors {
     ///
     /// On Linux that takes the right to look into the process, as its owner has.
     pub fn process(&mut self, pid: u32) -> Vec<ProcessChipUse> {
-        let Self { roots, chips, counters, nvidia, .. } = self;
-        let clients = roots.as_ref().map(|roots| fdinfo::clients(roots, pid));
+        let Self { linux, chips, counters, nvidia, .. } = self;
+        let clients = linux.as_mut().map(|linux| linux.clients(pid));
         let mut uses = Vec::new();
         for (chip, source) in chips.iter().filter(|(chip, _)| chip.kind != ChipKind::Cpu) {
             let mut found = match (source, &clients) {

@@ -351,6 +351,19 @@ fn a_process_has_its_work_and_memory_on_the_chip_that_it_opened() {
     check_reason(&sensors.process(78)[0].device_bytes, "fdinfo does not exist");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_driver_that_hangs_over_an_open_file_is_a_reason() {
+    let tree = laptops::snapdragon().hanging("proc/77/fdinfo/9");
+    let chips = laptops::chips(&tree);
+    let mut sensors = ChipSensors::with_time_limit(tree.roots(), &chips, Duration::from_millis(50));
+    check_reason(&sensors.process(77)[0].work, "did not answer within 0.05 seconds");
+    check_reason(&sensors.process(78)[0].work, "has not answered for");
+    let _tree = tree.let_go("proc/77/fdinfo/9", "drm-driver:\tmsm_dpu\n");
+    let mut again = std::iter::repeat_with(|| sensors.process(78)[0].work.clone());
+    assert!(again.any(|work| matches!(work, Reading::Unavailable(reason) if reason.contains("not exist"))));
+}
+
 #[test]
 fn a_process_on_a_chip_without_an_address_is_found_by_the_driver() {
     let tree = laptops::snapdragon().file(
