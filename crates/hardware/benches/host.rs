@@ -1,8 +1,8 @@
 //! The cost of looking at the machine, which every start of the program pays.
 
 use siliconroute_hardware::{
-    ChipSensors, TimerFacts, detect_chips, detect_conditions, detect_host, detect_vulkan_drivers,
-    hardware_id, timer_facts,
+    ChipSensors, TimerFacts, detect_chips, detect_conditions, detect_glance, detect_host,
+    detect_vulkan_drivers, hardware_id, timer_facts,
 };
 
 fn main() {
@@ -28,6 +28,12 @@ fn vulkan_drivers() -> bool {
 #[divan::bench]
 fn conditions() -> bool {
     detect_conditions().free_memory_bytes.available().is_some()
+}
+
+/// What a campaign asks once a second.
+#[divan::bench]
+fn glance() -> bool {
+    detect_glance().free_memory_bytes.available().is_some()
 }
 
 /// One sample of all chips, as it is taken again and again while a target works.
