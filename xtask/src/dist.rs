@@ -134,13 +134,18 @@ impl Build {
         };
         let entry =
             |name: &str, bytes, executable| Entry { path: format!("{folder}/{name}"), bytes, executable };
+        let release = rustc_release(&output(Command::new("rustc").arg("-vV"))?)?;
+        let library = standard_library_source(&root.join("xtask/scripts"), &self.cache, &release)?;
+        let musl = self.toolchain.musl_licence()?;
         let mut notices = notices::of_program(&self.workspace, target.triple)?;
+        notices.push_str(&notices::standard_library::of_library(root, &library, target.triple, &musl)?);
         notices.push_str(&self.toolchain.notices(target.windows)?);
         let mut entries = vec![
             entry("README.md", file("README.md")?, false),
             entry("LICENSE-APACHE", file("LICENSE-APACHE")?, false),
             entry("LICENSE-MIT", file("LICENSE-MIT")?, false),
             entry("THIRD-PARTY-NOTICES.txt", notices.into_bytes(), false),
+            entry(notices::standard_library::NAME, notices::standard_library::copyright()?, false),
         ];
         let archive = if target.windows {
             entries.push(entry("siliconroute.exe", bytes, true));

@@ -1,7 +1,10 @@
 //! The licences of everything that is linked into the program, from cargo's own list of packages.
 //!
 //! Invariant: each package that is linked has a licence text in the notices, or making them fails.
+//!
+//! `standard_library` does the same for what the compiler brings along.
 
+pub(super) mod standard_library;
 #[cfg(test)]
 mod tests;
 
@@ -20,7 +23,7 @@ use crate::workspace::Workspace;
 const PROGRAM: &str = "siliconroute-cli";
 
 /// How the names of files with licence texts begin, in capitals.
-const NAMES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "NOTICE", "UNLICENSE"];
+const NAMES: [&str; 6] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE", "UNLICENSE"];
 
 /// The MIT licence's words after the copyright line.
 const MIT: &str = "\
@@ -55,19 +58,29 @@ struct Linked {
 /// When a package has no licence text and none can be put in its place.
 pub(crate) fn of_program(workspace: &Workspace, triple: &str) -> Result<String> {
     let arguments = ["metadata", "--locked", "--format-version=1", "--filter-platform", triple];
-    let linked = parse_linked(&output(&mut cargo(workspace.root(), &arguments))?)?;
-    let apache =
-        fs::read_to_string(workspace.root().join("LICENSE-APACHE")).context("cannot read LICENSE-APACHE")?;
-    let mut texts = BTreeMap::new();
-    for package in &linked {
-        let text = licence_texts(package, &apache)?;
-        texts.entry(text).or_insert_with(Vec::new).push(package);
-    }
+    let linked = parse_linked(&output(&mut cargo(workspace.root(), &arguments))?, PROGRAM)?;
     let mut notices = format!(
         "SiliconRoute contains the following {} packages. Each is listed with its licence; texts that several\n\
-         packages share stand once.\n\n",
+         packages share stand once. What the compiler and the linker add follows after them.\n\n",
         linked.len()
     );
+    notices.push_str(&sections(&linked, &apache_licence(workspace.root())?)?);
+    Ok(notices)
+}
+
+/// The words of the Apache licence, of which the checkout at `root` has a copy.
+fn apache_licence(root: &Path) -> Result<String> {
+    fs::read_to_string(root.join("LICENSE-APACHE")).context("cannot read LICENSE-APACHE")
+}
+
+/// A section for each text, with the packages that it stands for.
+fn sections(linked: &[Linked], apache: &str) -> Result<String> {
+    let mut texts = BTreeMap::new();
+    for package in linked {
+        let text = licence_texts(package, apache)?;
+        texts.entry(text).or_insert_with(Vec::new).push(package);
+    }
+    let mut notices = String::new();
     // By the first package that has the text, so that the order does not hang on the words of a licence.
     let mut groups: Vec<(Vec<&Linked>, String)> =
         texts.into_iter().map(|(text, users)| (users, text)).collect();
@@ -134,8 +147,8 @@ fn without_file(package: &Linked, apache: &str) -> Result<String> {
     )
 }
 
-/// The foreign packages that the program's normal dependencies reach, sorted by name and version.
-fn parse_linked(metadata: &str) -> Result<Vec<Linked>> {
+/// The foreign packages that the normal dependencies of the package `root` reach, sorted by name and version.
+fn parse_linked(metadata: &str, root: &str) -> Result<Vec<Linked>> {
     let document: Value = serde_json::from_str(metadata).context("cargo metadata did not write JSON")?;
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let id = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -148,8 +161,8 @@ fn parse_linked(metadata: &str) -> Result<Vec<Linked>> {
     }
     let packages: BTreeMap<String, Value> =
         list(&document["packages"]).into_iter().map(|package| (id(&package["id"]), package)).collect();
-    let program = packages.iter().find(|(_, package)| package["name"] == PROGRAM);
-    let mut next = vec![program.with_context(|| format!("there is no package {PROGRAM}"))?.0.clone()];
+    let program = packages.iter().find(|(_, package)| package["name"] == root);
+    let mut next = vec![program.with_context(|| format!("there is no package {root}"))?.0.clone()];
     let mut reached = BTreeSet::new();
     while let Some(package) = next.pop() {
         if reached.insert(package.clone()) {

@@ -13,12 +13,24 @@ use crate::step::{check, step};
 /// Newer releases of Zig link Windows programs otherwise, and were not tried.
 const PACKAGES: [&str; 2] = ["ziglang==0.15.2", "cargo-zigbuild==0.24.1"];
 
-/// Name of a licence file below Zig's folder, what it covers, whether only Windows programs hold that.
-const PARTS: [(&str, &str, bool); 3] = [
-    ("LICENSE", "Zig's start-up code and compiler support routines", false),
-    ("lib/libunwind/LICENSE.TXT", "LLVM libunwind", false),
-    ("lib/libc/mingw/COPYING", "the start-up code of mingw-w64", true),
+/// Which programs hold a part of Zig.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Holder {
+    Every,
+    Windows,
+    Linux,
+}
+
+/// Name of a licence file below Zig's folder, what it covers, and which programs hold that.
+const PARTS: [(&str, &str, Holder); 4] = [
+    ("LICENSE", "Zig's start-up code and compiler support routines", Holder::Every),
+    ("lib/libunwind/LICENSE.TXT", "LLVM libunwind", Holder::Every),
+    ("lib/libc/mingw/COPYING", "the start-up code of mingw-w64", Holder::Windows),
+    ("lib/libc/glibc/LICENSES", "the start-up code of the GNU C library", Holder::Linux),
 ];
+
+/// The licence of musl's mathematical functions, below Zig's folder.
+const MUSL: &str = "lib/libc/musl/COPYRIGHT";
 
 pub(super) struct Toolchain {
     venv: PathBuf,
@@ -62,16 +74,27 @@ impl Toolchain {
 
     /// The licences of what Zig links into every program.
     pub(super) fn notices(&self, windows: bool) -> Result<String> {
-        let zig = self.zig_folder()?;
         let mut text = String::new();
-        for (path, what, windows_only) in PARTS {
-            if windows || !windows_only {
-                let licence = fs::read_to_string(zig.join(path))
-                    .with_context(|| format!("cannot read Zig's {path}"))?;
-                text.push_str(&super::notices::section(what, licence.trim()));
+        for (path, what, holder) in PARTS {
+            let holds = match holder {
+                Holder::Every => true,
+                Holder::Windows => windows,
+                Holder::Linux => !windows,
+            };
+            if holds {
+                text.push_str(&super::notices::section(what, self.read_of_zig(path)?.trim()));
             }
         }
         Ok(text)
+    }
+
+    /// The licence of musl, a copy of which comes with Zig.
+    pub(super) fn musl_licence(&self) -> Result<String> {
+        self.read_of_zig(MUSL)
+    }
+
+    fn read_of_zig(&self, path: &str) -> Result<String> {
+        fs::read_to_string(self.zig_folder()?.join(path)).with_context(|| format!("cannot read Zig's {path}"))
     }
 
     fn zig_folder(&self) -> Result<PathBuf> {

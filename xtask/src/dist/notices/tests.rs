@@ -39,11 +39,11 @@ fn linked(licence: &str, folder: &Path, authors: &[&str]) -> Linked {
 
 #[test]
 fn only_what_is_linked_is_listed() {
-    let found = parse_linked(METADATA).unwrap();
+    let found = parse_linked(METADATA, PROGRAM).unwrap();
     assert_eq!(found.iter().map(|package| package.name.as_str()).collect::<Vec<_>>(), ["linked"]);
     assert_eq!(found[0].authors, ["Someone"]);
-    assert!(parse_linked("{}").is_err());
-    assert!(parse_linked(&METADATA.replace(r#""license": "MIT","#, "")).is_err());
+    assert!(parse_linked("{}", PROGRAM).is_err());
+    assert!(parse_linked(&METADATA.replace(r#""license": "MIT","#, ""), PROGRAM).is_err());
 }
 
 #[test]
