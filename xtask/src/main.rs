@@ -27,7 +27,9 @@ usage: cargo xtask <command>
   licences    the licence and the source of every dependency, and the licences' texts for the archives
   cross       lints for Windows (x64, ARM64) and macOS (ARM64); needs the standard library's source
   wine        builds for Windows, runs all tests and the program under Wine; needs Wine, MinGW and pip besides
-  dist [NAME] archives of the program with checksums, for linux-x64, windows-x64 and windows-arm64, or one of them";
+  dist [NAME]... [--smoke]
+              archives of the program with checksums, for linux-x64, windows-x64 and windows-arm64, or some of them;
+              --smoke also runs that for Windows on x64, which needs what `wine` needs";
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();

@@ -16,11 +16,13 @@ use anyhow::Result;
 use crate::foreign::Foreign;
 use crate::step::step;
 use crate::workspace::Workspace;
+pub(crate) use session::{Session, Tools};
+pub(crate) use suite::windows_path;
 
 /// Builds for Windows, runs the program and then every test.
 pub(crate) fn run() -> Result<()> {
     // What is missing should show before anything is compiled.
-    let tools = session::Tools::find()?;
+    let tools = Tools::find()?;
     let foreign = Foreign::open(Workspace::load()?.root())?;
     let mut built = None;
     step("build for Windows", || {
@@ -28,7 +30,7 @@ pub(crate) fn run() -> Result<()> {
         Ok(())
     })?;
     let Some(built) = built else { return Ok(()) };
-    let session = session::Session::open(tools, &foreign)?;
+    let session = Session::open(tools, &foreign)?;
     step("program under Wine", || smoke::run(&built.program, &session, &foreign))?;
     step("tests under Wine", || suite::run(&built.tests, &session, &foreign))
 }

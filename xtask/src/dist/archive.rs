@@ -96,7 +96,11 @@ mod tests {
             bytes: path.repeat(50).into_bytes(),
             executable,
         };
-        vec![entry("folder/README.md", false), entry("folder/siliconroute", true)]
+        vec![
+            entry("folder/README.md", false),
+            entry("folder/siliconroute", true),
+            entry("folder/Prüf Ordner 日本/a.txt", false),
+        ]
     }
 
     #[test]

@@ -4,32 +4,43 @@ use super::*;
 
 #[test]
 fn targets_are_chosen_by_name() {
-    assert_eq!(choose(&[]).unwrap().len(), TARGETS.len());
-    assert_eq!(choose(&["windows-arm64"]).unwrap()[0].triple, "aarch64-pc-windows-gnullvm");
+    assert_eq!(choose(&[]).unwrap().0.len(), TARGETS.len());
+    assert_eq!(choose(&["--smoke"]).unwrap().0.len(), TARGETS.len());
+    let (targets, smoke) = choose(&["windows-arm64", "--smoke", "linux-x64"]).unwrap();
+    assert_eq!(targets[0].triple, "aarch64-pc-windows-gnullvm");
+    assert_eq!((targets.len(), smoke), (2, true));
     assert!(choose(&["windows"]).unwrap_err().to_string().contains("linux-x64, windows-x64"));
+    assert!(choose(&["--fast"]).is_err());
 }
 
 #[test]
-fn the_newest_glibc_of_a_program_is_found() {
-    assert_eq!(newest_glibc(b"x\0GLIBC_2.17\0GLIBC_2.2.5\0GLIBC_2.28\0y"), Some((2, 28)));
-    assert_eq!(newest_glibc(b"\0GLIBC_PRIVATE\0GLIBC_2"), None);
-    assert!(check_glibc(b"\0GLIBC_2.34\0").is_err());
-    assert!(check_glibc(b"\0GLIBC_2.28\0").is_ok());
-    assert!(check_glibc(b"").is_err());
-}
-
-#[test]
-fn paths_of_the_build_are_replaced_and_looked_for() {
+fn paths_of_the_build_are_replaced() {
     let flags = remap_flags(&[(PathBuf::from("/a b"), "/x"), (PathBuf::from("/c"), "/y")]);
     assert_eq!(flags, "--remap-path-prefix=/a b=/x\u{1f}--remap-path-prefix=/c=/y");
-    let root = Path::new("/checkout/of/mine");
-    assert!(refuse_private_paths(b"at /siliconroute/crates/x.rs", root).is_ok());
-    assert!(refuse_private_paths(b"at /checkout/of/mine/crates/x.rs", root).is_err());
 }
 
 #[test]
 fn scripts_for_windows_get_its_line_ends_once() {
     assert_eq!(with_windows_line_ends(b"a\nb\r\nc"), b"a\r\nb\r\nc");
+}
+
+#[test]
+fn sums_are_lines_of_digest_and_name() {
+    let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad  abc.zip\n";
+    assert_eq!(sum_line("abc.zip", b"abc").unwrap(), expected);
+    assert!(sum_line("a\nb", b"").is_err());
+}
+
+#[test]
+fn the_sums_of_a_folder_of_archives_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["siliconroute-1-b.zip", "siliconroute-1-a.tar.gz", "something else"] {
+        fs::write(folder.path().join(name), name).unwrap();
+    }
+    write_sums(folder.path()).unwrap();
+    let sums = fs::read_to_string(folder.path().join("SHA256SUMS")).unwrap();
+    let names: Vec<&str> = sums.lines().filter_map(|line| line.split_once("  ")).map(|pair| pair.1).collect();
+    assert_eq!(names, ["siliconroute-1-a.tar.gz", "siliconroute-1-b.zip"]);
 }
 
 #[cfg(unix)]

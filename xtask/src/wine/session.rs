@@ -30,14 +30,14 @@ const NEEDED: &[(&[&str], &str)] = &[
 
 /// The host's programs.
 #[derive(Debug)]
-pub(super) struct Tools {
+pub(crate) struct Tools {
     wine: PathBuf,
     server: PathBuf,
 }
 
 impl Tools {
     /// Looks for every program that is needed; the error names each that is missing, and its package.
-    pub(super) fn find() -> Result<Self> {
+    pub(crate) fn find() -> Result<Self> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let find = |names: &[&str]| {
             let places = names.iter().flat_map(|name| {
@@ -61,14 +61,14 @@ impl Tools {
 
 /// Wine with a folder of its own.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(crate) struct Session {
     tools: Tools,
     prefix: PathBuf,
 }
 
 impl Session {
     /// Makes a new folder of Windows' files.
-    pub(super) fn open(tools: Tools, foreign: &Foreign) -> Result<Self> {
+    pub(crate) fn open(tools: Tools, foreign: &Foreign) -> Result<Self> {
         let session = Self { tools, prefix: foreign.cache().join("wine") };
         session.remove_folder();
         fs::create_dir_all(&session.prefix)
@@ -93,7 +93,7 @@ impl Session {
     /// Returns a call of a Windows program that is ended after `limit`.
     ///
     /// What stands in the way of a repeatable run is taken from its environment: windows, and settings of this program.
-    pub(super) fn command(&self, program: &Path, limit: Duration) -> Command {
+    pub(crate) fn command(&self, program: &Path, limit: Duration) -> Command {
         let mut command = Command::new("timeout");
         // In the foreground, so that a signal reaches the program once.
         command
@@ -114,7 +114,7 @@ impl Session {
     }
 
     /// The folder that Windows calls `C:`.
-    pub(super) fn drive(&self) -> PathBuf {
+    pub(crate) fn drive(&self) -> PathBuf {
         self.prefix.join("drive_c")
     }
 

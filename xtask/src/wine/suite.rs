@@ -245,7 +245,7 @@ fn show(name: &str, output: &str) {
 }
 
 /// A path of the host as Windows programs see it under Wine.
-pub(super) fn windows_path(path: &Path) -> String {
+pub(crate) fn windows_path(path: &Path) -> String {
     format!("Z:{}", path.display()).replace('/', "\\")
 }
 
