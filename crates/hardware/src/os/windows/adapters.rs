@@ -2,6 +2,7 @@
 //!
 //! Invariant: neither needs COM to be set up in the calling thread, and one that hangs costs three seconds, once.
 
+use std::ffi::c_void;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -20,9 +21,10 @@ use windows::Win32::Devices::DeviceAndDriverInstallation::{
     CM_Get_Device_ID_ListW, CM_LOCATE_DEVNODE_NORMAL, CM_Locate_DevNodeW, CM_PROB, CR_SUCCESS,
     DN_HAS_PROBLEM,
 };
-use windows::Win32::Foundation::{LUID, STATUS_SUCCESS};
-use windows::Win32::Graphics::Dxgi::{CreateDXGIFactory1, IDXGIAdapter1, IDXGIDevice, IDXGIFactory1};
-use windows::core::{HSTRING, Interface, PWSTR};
+use windows::Win32::Foundation::{E_POINTER, LUID, STATUS_SUCCESS};
+use windows::Win32::Graphics::Dxgi::{IDXGIAdapter1, IDXGIDevice, IDXGIFactory1};
+use windows::Win32::System::LibraryLoader::{GetProcAddress, LOAD_LIBRARY_SEARCH_SYSTEM32, LoadLibraryExW};
+use windows::core::{Error, GUID, HRESULT, HSTRING, Interface, PWSTR, s, w};
 
 use super::registry;
 use crate::chips::{Adapter, Gap};
@@ -70,8 +72,7 @@ fn ask_dxgi() -> windows::core::Result<Vec<DxgiAdapter>> {
     let mut found = Vec::new();
     for _ in 0..ATTEMPTS {
         found.clear();
-        // SAFETY: the call has no preconditions; the object counts its own references.
-        let factory: IDXGIFactory1 = unsafe { CreateDXGIFactory1() }?;
+        let factory = make_factory()?;
         for position in 0..ADAPTER_LIMIT {
             // SAFETY: the factory is alive; a position past the end is an error, not a fault.
             let Ok(adapter) = (unsafe { factory.EnumAdapters1(position) }) else { break };
@@ -83,6 +84,29 @@ fn ask_dxgi() -> windows::core::Result<Vec<DxgiAdapter>> {
         }
     }
     Ok(found)
+}
+
+/// Makes the object that lists adapters.
+///
+/// DXGI is loaded here and not with the program: it brings the system's drawing code with it, which a worker, or a
+/// command that asks for no adapter, would load for nothing, and a Windows without it could not start the program.
+fn make_factory() -> windows::core::Result<IDXGIFactory1> {
+    type Create = unsafe extern "system" fn(*const GUID, *mut *mut c_void) -> HRESULT;
+    // SAFETY: the name ends with a zero, and the system's own folder is the only one that is searched.
+    let library = unsafe { LoadLibraryExW(w!("dxgi.dll"), None, LOAD_LIBRARY_SEARCH_SYSTEM32) }?;
+    // SAFETY: the library is loaded and is never unloaded; the name ends with a zero.
+    let function = unsafe { GetProcAddress(library, s!("CreateDXGIFactory1")) };
+    let function = function.ok_or_else(Error::from_thread)?;
+    // SAFETY: this is the signature that Windows' headers give the function.
+    let create: Create = unsafe { std::mem::transmute(function) };
+    let mut factory = std::ptr::null_mut();
+    // SAFETY: both pointers are valid for the call.
+    unsafe { create(&IDXGIFactory1::IID, &raw mut factory) }.ok()?;
+    if factory.is_null() {
+        return Err(E_POINTER.into());
+    }
+    // SAFETY: a call that succeeds hands over one reference to an object of the type asked for.
+    Ok(unsafe { IDXGIFactory1::from_raw(factory) })
 }
 
 fn describe(adapter: &IDXGIAdapter1, position: u32) -> Option<DxgiAdapter> {
