@@ -41,8 +41,6 @@ const FOLDERS_KEY: &str = r"SOFTWARE\Microsoft\Windows\CurrentVersion";
 /// The classes of display adapters and of their software components.
 const DRIVER_CLASSES: [&str; 2] =
     ["{4d36e968-e325-11ce-bfc1-08002be10318}", "{5c4c3332-344d-483c-8739-259e934c9cc8}"];
-/// Windows numbers the devices of a class from zero, with gaps.
-const CLASS_ENTRIES: u32 = 64;
 /// Longer than the path of the system's folder may be.
 const PATH_UNITS: usize = 512;
 /// The answer of the largest machines has a few hundred kilobytes.
@@ -107,12 +105,19 @@ pub(crate) fn libc() -> Option<String> {
     None
 }
 
+/// The keys of a class of devices. Windows numbers them, with gaps, and keeps keys of other names beside them.
+fn class_entries(class: &str) -> impl Iterator<Item = String> {
+    let class = format!(r"SYSTEM\CurrentControlSet\Control\Class\{class}");
+    let names = registry::names(&class).into_iter();
+    let names = names.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
+    names.map(move |name| format!(r"{class}\{name}"))
+}
+
 /// The drivers of the GPUs and NPUs that are installed, each once.
 fn driver_versions() -> Reading<Vec<DriverVersion>> {
     let mut drivers: Vec<DriverVersion> = Vec::new();
     for class in [DRIVER_CLASSES[0], adapters::ACCELERATOR_CLASS] {
-        for entry in 0..CLASS_ENTRIES {
-            let key = format!(r"SYSTEM\CurrentControlSet\Control\Class\{class}\{entry:04}");
+        for key in class_entries(class) {
             let named = registry::text(&key, "DriverDesc").zip(registry::text(&key, "DriverVersion"));
             drivers.extend(named.map(|(driver, version)| DriverVersion { driver, version }));
         }
@@ -144,8 +149,7 @@ pub(crate) fn no_chip_sensors(kind: ChipKind) -> String {
 pub(crate) fn vulkan_drivers() -> Reading<Vec<VulkanDriver>> {
     let mut drivers: Vec<VulkanDriver> = Vec::new();
     for class in DRIVER_CLASSES {
-        for entry in 0..CLASS_ENTRIES {
-            let key = format!(r"SYSTEM\CurrentControlSet\Control\Class\{class}\{entry:04}");
+        for key in class_entries(class) {
             let Some(path) = registry::text(&key, "VulkanDriverName") else { continue };
             let manifest = std::path::Path::new(&path);
             let name = manifest.file_name().and_then(|name| name.to_str()).unwrap_or(&path);

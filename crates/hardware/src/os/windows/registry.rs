@@ -1,12 +1,13 @@
-//! Values of the local machine's registry.
+//! Keys and values of the local machine's registry.
 //!
 //! Invariant: a value of another type than asked for is absent.
 
 use windows::Win32::Foundation::ERROR_SUCCESS;
 use windows::Win32::System::Registry::{
-    HKEY_LOCAL_MACHINE, REG_ROUTINE_FLAGS, RRF_RT_REG_DWORD, RRF_RT_REG_MULTI_SZ, RRF_RT_REG_SZ, RegGetValueW,
+    HKEY, HKEY_LOCAL_MACHINE, KEY_ENUMERATE_SUB_KEYS, REG_ROUTINE_FLAGS, RRF_RT_REG_DWORD,
+    RRF_RT_REG_MULTI_SZ, RRF_RT_REG_SZ, RegCloseKey, RegEnumKeyExW, RegGetValueW, RegOpenKeyExW,
 };
-use windows::core::HSTRING;
+use windows::core::{HSTRING, PWSTR};
 
 use crate::windows_facts::Registry;
 
@@ -25,6 +26,39 @@ impl Registry for LocalMachine {
 
 /// Longer than any name or path that is read here.
 const TEXT_UNITS: usize = 2048;
+
+/// More keys than lie in any key that is listed here.
+const KEY_LIMIT: u32 = 4096;
+/// Longer than the name of a key can be.
+const NAME_UNITS: usize = 256;
+
+/// The names of the keys in a key, in the registry's order; none where there is no such key or it cannot be read.
+pub(super) fn names(key: &str) -> Vec<String> {
+    let mut opened = HKEY::default();
+    // SAFETY: the text ends with a NUL and the call writes one handle.
+    let status = unsafe {
+        RegOpenKeyExW(HKEY_LOCAL_MACHINE, &HSTRING::from(key), None, KEY_ENUMERATE_SUB_KEYS, &raw mut opened)
+    };
+    if status != ERROR_SUCCESS {
+        return Vec::new();
+    }
+    let mut names = Vec::new();
+    for position in 0..KEY_LIMIT {
+        let mut units = [0_u16; NAME_UNITS];
+        let mut length = units.len() as u32;
+        let name = PWSTR(units.as_mut_ptr());
+        // SAFETY: the key is open and the name has room for the length that is stated.
+        let status =
+            unsafe { RegEnumKeyExW(opened, position, Some(name), &raw mut length, None, None, None, None) };
+        if status != ERROR_SUCCESS {
+            break;
+        }
+        names.extend(units.get(..length as usize).map(String::from_utf16_lossy));
+    }
+    // SAFETY: the key was opened above and is not used again. A failure leaves nothing to do.
+    let _closed = unsafe { RegCloseKey(opened) };
+    names
+}
 
 /// A text, or the first of a list of texts.
 pub(super) fn text(key: &str, value: &str) -> Option<String> {
@@ -66,4 +100,16 @@ fn read(
         )
     };
     (status == ERROR_SUCCESS).then_some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_the_keys_of_a_key() {
+        let systems = names(r"SOFTWARE\Microsoft");
+        assert!(systems.iter().any(|name| name == "Windows"), "{systems:?}");
+        assert_eq!(names(r"SOFTWARE\No such key"), [""; 0]);
+    }
 }
