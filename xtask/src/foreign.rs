@@ -1,5 +1,5 @@
-//! What builds for other operating systems share: a cache outside of the checkout, and a cargo that builds the
-//! standard library from its source.
+//! What builds for other operating systems share: a cache outside of the checkout with a copy of its files, and a cargo
+//! that builds the standard library from its source.
 //!
 //! The stock stable toolchain holds no standard library for them, so cargo builds it (`-Zbuild-std`, which the
 //! stable toolchain allows under `RUSTC_BOOTSTRAP`). Invariant: the variable is set for these builds alone; the
@@ -15,10 +15,11 @@ use anyhow::{Context, Result, bail};
 
 use crate::step::{cargo, check, output, step};
 
-/// The cache, held for this process alone, and the standard library's source in it.
+/// The cache, held for this process alone, with the workspace's files and the standard library's source in it.
 #[derive(Debug)]
 pub(crate) struct Foreign {
-    root: PathBuf,
+    checkout: PathBuf,
+    copy: PathBuf,
     cache: PathBuf,
     release: String,
     library: PathBuf,
@@ -26,26 +27,38 @@ pub(crate) struct Foreign {
 }
 
 impl Foreign {
-    /// Opens the cache for the workspace at `root` and brings the standard library's source where it is missing.
-    pub(crate) fn open(root: &Path) -> Result<Self> {
+    /// Opens the cache for the workspace at `checkout`, copies its files there, and brings the standard library's source
+    /// where it is missing.
+    ///
+    /// Cargo takes a file that is older than what was built for built. Without the copy, checkouts that share the cache
+    /// would pass for each other, or a new one be built from nothing.
+    pub(crate) fn open(checkout: &Path) -> Result<Self> {
         let release = rustc_release(&output(Command::new("rustc").arg("-vV"))?)?;
         let cache = cache_folder(env::var_os("SRCI_CACHE"), env::var_os("HOME"))?;
         fs::create_dir_all(&cache).with_context(|| format!("cannot create {}", cache.display()))?;
         // Two runs at once would unpack over each other.
         let lock = File::create(cache.join("cross.lock")).context("cannot create the cache's lock")?;
         lock.lock().context("cannot lock the cache")?;
-        let library = standard_library_source(&root.join("xtask/scripts"), &cache, &release)?;
-        Ok(Self { root: root.to_owned(), cache, release, library, _lock: lock })
+        let scripts = checkout.join("xtask/scripts");
+        let copy = cache.join("foreign-source");
+        check(Command::new(scripts.join("copy-sources.sh")).arg(checkout).arg(&copy))?;
+        let library = standard_library_source(&scripts, &cache, &release)?;
+        Ok(Self { checkout: checkout.to_owned(), copy, cache, release, library, _lock: lock })
     }
 
-    /// The workspace's folder.
-    pub(crate) fn root(&self) -> &Path {
-        &self.root
+    /// The workspace's own folder, in which the host's programs are built.
+    pub(crate) fn checkout(&self) -> &Path {
+        &self.checkout
+    }
+
+    /// The folder with the copy of the workspace, in which programs of other systems are built.
+    pub(crate) fn copy(&self) -> &Path {
+        &self.copy
     }
 
     /// The folder of this project's scripts.
     pub(crate) fn scripts(&self) -> PathBuf {
-        self.root.join("xtask/scripts")
+        self.copy.join("xtask/scripts")
     }
 
     /// The folder that is kept from run to run.
@@ -69,7 +82,7 @@ impl Foreign {
     ///
     /// For one target `crates` must always be the same, or cargo builds the standard library again.
     pub(crate) fn cargo(&self, arguments: &[&str], target: &str, crates: &str) -> Command {
-        let mut command = cargo(&self.root, arguments);
+        let mut command = cargo(&self.copy, arguments);
         command.args(["--target", target, &format!("-Zbuild-std={crates}")]);
         command.env("RUSTC_BOOTSTRAP", "1").env("__CARGO_TESTS_ONLY_SRC_ROOT", &self.library);
         command.env("CARGO_TARGET_DIR", self.target_folder());

@@ -24,13 +24,17 @@ pub(crate) fn run() -> Result<()> {
     // What is missing should show before anything is compiled.
     let tools = Tools::find()?;
     let foreign = Foreign::open(Workspace::load()?.root())?;
-    let mut built = None;
+    let (mut windows, mut host) = (None, None);
     step("build for Windows", || {
-        built = Some(build::build(&foreign)?);
+        windows = Some(build::build(&foreign)?);
         Ok(())
     })?;
-    let Some(built) = built else { return Ok(()) };
+    step("build for the host", || {
+        host = Some(build::build_for_host(&foreign)?);
+        Ok(())
+    })?;
+    let (Some(windows), Some(host)) = (windows, host) else { return Ok(()) };
     let session = Session::open(tools, &foreign)?;
-    step("program under Wine", || smoke::run(&built.program, &session, &foreign))?;
-    step("tests under Wine", || suite::run(&built.tests, &session, &foreign))
+    step("program under Wine", || smoke::run(&windows.program, &host.program, &session, &foreign))?;
+    step("tests under Wine", || suite::run(&windows.tests, &host.tests, &session, &foreign))
 }

@@ -1,4 +1,5 @@
-//! Compiles the tests of the workspace, and with them the program, for 64-bit Windows with Debian's MinGW.
+//! Compiles the tests of the workspace, and with them the program, for 64-bit Windows with Debian's MinGW; and for the
+//! host, whose tests and outputs are compared with those of Windows.
 //!
 //! Invariant: a warning in code that only Windows compiles ends the build.
 
@@ -10,11 +11,15 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::foreign::Foreign;
-use crate::step::{check, output};
+use crate::step::{cargo, check, output};
 
 const TARGET: &str = "x86_64-pc-windows-gnu";
 
 const STANDARD_LIBRARY: &str = "std,panic_unwind,test";
+
+/// Wine maps a section of a program where it begins at a page of the file, and reads the whole of it into memory at each
+/// start where it does not.
+const PAGE_ALIGNED: &str = "-Clink-arg=-Wl,--file-alignment=4096";
 
 /// Debian's compiler with POSIX threads, which the standard library's own start-up code expects.
 pub(super) const COMPILER: &str = "x86_64-w64-mingw32-gcc-posix";
@@ -37,7 +42,7 @@ pub(super) struct TestBinary {
     pub(super) folder: PathBuf,
 }
 
-/// Builds everything.
+/// Builds everything for Windows.
 pub(super) fn build(foreign: &Foreign) -> Result<Built> {
     let objects = make_startup_objects(foreign)?;
     let arguments = ["test", "--no-run", "--locked", "--workspace", "--exclude", "xtask"];
@@ -49,10 +54,25 @@ pub(super) fn build(foreign: &Foreign) -> Result<Built> {
     ]);
     let (setting, name) = ("CARGO_TARGET_X86_64_PC_WINDOWS_GNU", "x86_64_pc_windows_gnu");
     command.env(format!("{setting}_LINKER"), COMPILER);
-    command.env(format!("{setting}_RUSTFLAGS"), format!("-Lnative={}", objects.display()));
+    command.env(format!("{setting}_RUSTFLAGS"), format!("-Lnative={} {PAGE_ALIGNED}", objects.display()));
+    // No debugger will look at these programs, and a panic tells its line without it.
+    command.env("CARGO_PROFILE_DEV_DEBUG", "false");
     command.env(format!("CC_{name}"), COMPILER).env(format!("AR_{name}"), ARCHIVER);
     command.stderr(Stdio::inherit());
     parse_messages(&output(&mut command)?)
+}
+
+/// Builds everything for the host.
+///
+/// With the very arguments of the host's own checks, since other packages would choose other features, and build anew what
+/// those checks have built.
+pub(super) fn build_for_host(foreign: &Foreign) -> Result<Built> {
+    let arguments = ["test", "--no-run", "--locked", "--workspace"];
+    let mut command = cargo(foreign.checkout(), &arguments);
+    command.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
+    let mut built = parse_messages(&output(&mut command)?)?;
+    built.tests.retain(|test| test.folder.file_name() != Some("xtask".as_ref()));
+    Ok(built)
 }
 
 /// Compiles the two objects that a program of this target begins and ends with. They are part of a toolchain that

@@ -2,6 +2,7 @@
 //!
 //! Invariant: when the session is dropped, none of its processes lives on and its folder is gone.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -18,6 +19,13 @@ const START_LIMIT: Duration = Duration::from_mins(5);
 
 /// Parts of Windows that would open windows, ask for downloads or write to the user's menus.
 const WITHOUT: &str = "winedbg.exe=d;winemenubuilder.exe=d;mscoree,mshtml=";
+
+/// What Wine itself keeps running beside programs, in its folder of system files.
+const SERVICES: &[&str] =
+    &["explorer.exe", "plugplay.exe", "rpcss.exe", "services.exe", "svchost.exe", "winedevice.exe"];
+
+/// Where those lie.
+const SYSTEM_FOLDER: &str = "C:\\windows\\system32\\";
 
 /// The programs of the host that are needed, and the Debian package of each.
 const NEEDED: &[(&[&str], &str)] = &[
@@ -74,6 +82,7 @@ impl Session {
         fs::create_dir_all(&session.prefix)
             .with_context(|| format!("cannot create {}", session.prefix.display()))?;
         step("start Wine", || {
+            session.start_server()?;
             let mut command = session.command(Path::new("wineboot.exe"), START_LIMIT);
             check(command.arg("--init").stdout(Stdio::null()).stderr(Stdio::null()))?;
             session.add_missing_library(foreign)
@@ -118,8 +127,46 @@ impl Session {
         self.prefix.join("drive_c")
     }
 
+    /// Ends what programs have left running.
+    ///
+    /// Wine's own services stay, since a start of them takes as long as many a file of tests.
+    pub(super) fn end_programs(&self) -> Result<()> {
+        if self.holds_programs()? {
+            self.end_all();
+            self.start_server()?;
+        }
+        Ok(())
+    }
+
+    /// Starts Wine's server so that it outlives the programs.
+    fn start_server(&self) -> Result<()> {
+        let mut command = Command::new(&self.tools.server);
+        self.set_variables(&mut command);
+        check(command.arg("--persistent").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()))
+    }
+
+    /// Whether a process of the session is none of Wine's own.
+    fn holds_programs(&self) -> Result<bool> {
+        let mut mark = OsString::from("WINEPREFIX=");
+        mark.push(&self.prefix);
+        for process in fs::read_dir("/proc").context("cannot list the processes")? {
+            let folder = process.context("cannot list the processes")?.path();
+            // No process, or one that has just ended, or another user's.
+            let (Ok(variables), Ok(words)) =
+                (fs::read(folder.join("environ")), fs::read(folder.join("cmdline")))
+            else {
+                continue;
+            };
+            let of_session = variables.split(|byte| *byte == 0).any(|one| one == mark.as_encoded_bytes());
+            if of_session && !is_part_of_wine(&String::from_utf8_lossy(&words)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Ends every process of the session.
-    pub(super) fn end_all(&self) {
+    fn end_all(&self) {
         for option in ["-k", "-w"] {
             let mut command = Command::new("timeout");
             command.args(["--foreground", "--kill-after=5", "30"]).arg(&self.tools.server).arg(option);
@@ -144,9 +191,42 @@ impl Session {
     }
 }
 
+/// Whether a process with this command line, whose words end with zeros, is one of Wine's own or has already ended.
+fn is_part_of_wine(words: &str) -> bool {
+    let program = words.split('\0').next().unwrap_or_default();
+    // Wine's loader puts the whole line into the first word.
+    let file = program.strip_prefix(SYSTEM_FOLDER).and_then(|line| line.split(' ').next());
+    let name = Path::new(program.split(' ').next().unwrap_or_default()).file_name();
+    program.is_empty()
+        || file.is_some_and(|file| SERVICES.contains(&file))
+        || name.is_some_and(|name| name.to_string_lossy().starts_with("wineserver"))
+}
+
 impl Drop for Session {
     fn drop(&mut self) {
         self.end_all();
         self.remove_folder();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_of_wine_are_told_from_what_a_test_has_left_running() {
+        #[track_caller]
+        fn check(words: &str, part: bool) {
+            assert_eq!(is_part_of_wine(words), part, "{words:?}");
+        }
+        check("", true);
+        check("/usr/lib/wine/wineserver64\0-p0\0-p\0", true);
+        check("C:\\windows\\system32\\services.exe\0", true);
+        check("C:\\windows\\system32\\svchost.exe -k LocalServiceNetworkRestricted\0", true);
+        check("C:\\windows\\system32\\explorer.exe\0/desktop\0", true);
+        check("C:\\windows\\system32\\cmd.exe\0/c\0ping\0", false);
+        check("Z:\\c\\debug\\siliconroute.exe\0worker\0", false);
+        check("Z:\\c\\services.exe\0", false);
+        check("/usr/lib/wine/wine64\0wineserver\0", false);
     }
 }

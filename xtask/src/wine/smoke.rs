@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::session::Session;
 use super::suite::windows_path;
 use crate::foreign::Foreign;
-use crate::step::{cargo, check, output};
+use crate::step::{check, output};
 
 const TARGETS: &[&str] = &["cpu/ort", "cpu/rten"];
 
@@ -40,8 +40,9 @@ struct Row {
     difference: f64,
 }
 
-/// Runs the program through its commands, checks what they tell and prints what was found.
-pub(super) fn run(program: &Path, session: &Session, foreign: &Foreign) -> Result<()> {
+/// Runs the program through its commands, checks what they tell and prints what was found; its outputs are compared with
+/// those of `on_host`, the same program on the host.
+pub(super) fn run(program: &Path, on_host: &Path, session: &Session, foreign: &Foreign) -> Result<()> {
     let visit = Visit { program, session };
     let wheel = fetch_runtime(foreign)?;
     visit.show(&["packages", "install", "onnxruntime", "--wheel", &windows_path(&wheel)])?;
@@ -58,7 +59,7 @@ pub(super) fn run(program: &Path, session: &Session, foreign: &Foreign) -> Resul
         visit.show(&["run", "-m", model])?;
         visit.check_times("decision", &["route", "-m", model])?;
         visit.check_times("evaluation", &["evaluate", "-m", model])?;
-        let host = host_outputs(model, session, foreign)?;
+        let host = host_outputs(on_host, model, session)?;
         for target in TARGETS {
             let outputs = visit.outputs(model, target)?;
             let difference =
@@ -193,9 +194,9 @@ fn fetch_runtime(foreign: &Foreign) -> Result<PathBuf> {
 }
 
 /// Runs the same inference on the host, on the engine that needs no package.
-fn host_outputs(model: &str, session: &Session, foreign: &Foreign) -> Result<Vec<f64>> {
+fn host_outputs(program: &Path, model: &str, session: &Session) -> Result<Vec<f64>> {
     let (home, file) = (session.drive().join("host"), session.drive().join("host.json"));
-    let mut command = cargo(foreign.root(), &["run", "--quiet", "--locked", "-p", "siliconroute-cli", "--"]);
+    let mut command = Command::new(program);
     command.args(["--offline", "--quiet", "--home"]).arg(home);
     command.args(["run", "-m", model, "-d", "cpu/rten", "--write"]).arg(&file);
     check(command.stdout(Stdio::null()))?;

@@ -16,7 +16,7 @@ use super::build::TestBinary;
 use super::left_out::{LEFT_OUT, LeftOut};
 use super::session::Session;
 use crate::foreign::Foreign;
-use crate::step::{cargo, output};
+use crate::step::output;
 
 /// What every line that tells a result begins with.
 const MARK: &str = "windows (wine):";
@@ -81,8 +81,13 @@ struct Ran {
     problem: Option<String>,
 }
 
-/// Runs all `tests` and fails when one of them does.
-pub(super) fn run(tests: &[TestBinary], session: &Session, foreign: &Foreign) -> Result<()> {
+/// Runs all `tests` and fails when one of them does; tells which of the tests `on_host` are not among them.
+pub(super) fn run(
+    tests: &[TestBinary],
+    on_host: &[TestBinary],
+    session: &Session,
+    foreign: &Foreign,
+) -> Result<()> {
     let (mut sum, mut names, mut problems) = (Count::default(), Vec::new(), Vec::new());
     for test in tests {
         let begin = Instant::now();
@@ -100,7 +105,7 @@ pub(super) fn run(tests: &[TestBinary], session: &Session, foreign: &Foreign) ->
         names.push((*test).to_owned());
     }
     if problems.is_empty() {
-        let only_here = difference(&host_tests(foreign)?, &names);
+        let only_here = difference(&list_tests(on_host)?, &names);
         println!("{MARK} {} tests of the host are not built for Windows:", only_here.len());
         for name in only_here {
             println!("    {name}");
@@ -174,10 +179,10 @@ fn run_tests(
     command.arg("--exact").args(arguments);
     command.current_dir(&test.folder).stderr(out.try_clone()?).stdout(Stdio::from(out));
     // Snapshots: there is no cargo to ask for the workspace, and none is to be changed.
-    command.env("INSTA_WORKSPACE_ROOT", windows_path(foreign.root())).env("INSTA_UPDATE", "no");
+    command.env("INSTA_WORKSPACE_ROOT", windows_path(foreign.copy())).env("INSTA_UPDATE", "no");
     let status = command.status().context("cannot start `timeout`")?;
     // What a test has left running must not disturb the next one.
-    session.end_all();
+    session.end_programs()?;
     Ok((status, String::from_utf8_lossy(&fs::read(&log)?).into_owned()))
 }
 
@@ -209,12 +214,14 @@ fn test_names(output: &str) -> Vec<String> {
     told.map(|(name, _)| name.trim_end_matches(" - should panic").to_owned()).collect()
 }
 
-/// The tests that the host has.
-fn host_tests(foreign: &Foreign) -> Result<Vec<String>> {
-    let arguments = ["test", "--quiet", "--locked", "--workspace", "--exclude", "xtask", "--", "--list"];
-    let mut command: Command = cargo(foreign.root(), &arguments);
-    let listed = output(command.stderr(Stdio::inherit()))?;
-    Ok(listed.lines().filter_map(|line| Some(line.strip_suffix(": test")?.to_owned())).collect())
+/// The tests that these files hold.
+fn list_tests(files: &[TestBinary]) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for file in files {
+        let listed = output(Command::new(&file.file).current_dir(&file.folder).arg("--list"))?;
+        names.extend(listed.lines().filter_map(|line| Some(line.strip_suffix(": test")?.to_owned())));
+    }
+    Ok(names)
 }
 
 /// What is in `all` and not in `some`, each as often as it is there more often.
