@@ -34,7 +34,9 @@ pub(crate) fn run() -> Result<()> {
         Ok(())
     })?;
     let (Some(windows), Some(host)) = (windows, host) else { return Ok(()) };
-    let session = Session::open(tools, &foreign)?;
+    let session = Session::open(tools.clone(), &foreign, "wine")?;
     step("program under Wine", || smoke::run(&windows.program, &host.program, &session, &foreign))?;
-    step("tests under Wine", || suite::run(&windows.tests, &host.tests, &session, &foreign))
+    // Tests wait for processes to start more than they compute, so two files at a time fill two cores.
+    let sessions = [session, Session::open(tools, &foreign, "wine-beside")?];
+    step("tests under Wine", || suite::run(&windows.tests, &host.tests, &sessions, &foreign))
 }

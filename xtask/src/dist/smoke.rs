@@ -65,7 +65,7 @@ pub(super) fn on_host(archive: &Path, folder: &str, version: &str) -> Result<()>
 pub(super) fn under_wine(root: &Path, archive: &Path, folder: &str, version: &str) -> Result<()> {
     let tools = Tools::find()?;
     let foreign = Foreign::open(root)?;
-    let session = Session::open(tools, &foreign)?;
+    let session = Session::open(tools, &foreign, "wine")?;
     fs::write(session.drive().join("starter.bat"), STARTER).context("cannot write to Wine's drive")?;
     let place = new_folder(archive)?;
     // By another program than the one that packed.

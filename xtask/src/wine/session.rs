@@ -37,7 +37,7 @@ const NEEDED: &[(&[&str], &str)] = &[
 ];
 
 /// The host's programs.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Tools {
     wine: PathBuf,
     server: PathBuf,
@@ -75,9 +75,9 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Makes a new folder of Windows' files.
-    pub(crate) fn open(tools: Tools, foreign: &Foreign) -> Result<Self> {
-        let session = Self { tools, prefix: foreign.cache().join("wine") };
+    /// Makes a new folder of Windows' files, with `name` in the cache.
+    pub(crate) fn open(tools: Tools, foreign: &Foreign, name: &str) -> Result<Self> {
+        let session = Self { tools, prefix: foreign.cache().join(name) };
         session.remove_folder();
         fs::create_dir_all(&session.prefix)
             .with_context(|| format!("cannot create {}", session.prefix.display()))?;

@@ -1,4 +1,4 @@
-//! Runs the files of tests one after the other and adds their results up.
+//! Runs the files of tests, two at a time, and adds their results up.
 //!
 //! Invariant: a file that crashes, hangs or ends without a result has failed, and the others are run all the same.
 //! Result lines begin with [`MARK`], so that nobody takes them for those of the host's tests.
@@ -8,9 +8,10 @@ use std::fmt;
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
 use super::build::TestBinary;
 use super::left_out::{LEFT_OUT, LeftOut};
@@ -82,17 +83,20 @@ struct Ran {
 }
 
 /// Runs all `tests` and fails when one of them does; tells which of the tests `on_host` are not among them.
+///
+/// Each of the `sessions` runs a file at a time. What failed is run again alone when all files are done, so that nothing is
+/// beside it.
 pub(super) fn run(
     tests: &[TestBinary],
     on_host: &[TestBinary],
-    session: &Session,
+    sessions: &[Session],
     foreign: &Foreign,
 ) -> Result<()> {
     let (mut sum, mut names, mut problems) = (Count::default(), Vec::new(), Vec::new());
-    for test in tests {
-        let begin = Instant::now();
-        let ran = run_file(test, session, foreign)?;
-        println!("{MARK} {}: {} ({:.1} s with Wine)", test.name, ran.result, begin.elapsed().as_secs_f64());
+    let first = sessions.first().context("there is no Wine to run tests under")?;
+    for (test, ended) in run_side_by_side(tests, sessions, foreign)? {
+        let ran = judge(test, ended, first, foreign)?;
+        println!("{MARK} {}: {}", test.name, ran.result);
         sum.add(ran.count);
         names.extend(ran.names);
         problems.extend(ran.problem);
@@ -121,11 +125,50 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Runs one file.
-fn run_file(test: &TestBinary, session: &Session, foreign: &Foreign) -> Result<Ran> {
-    let left_out: Vec<&LeftOut> = LEFT_OUT.iter().filter(|row| row.binary == test.name).collect();
-    let skipped: Vec<&str> = left_out.iter().flat_map(|row| ["--skip", row.test]).collect();
-    let (status, output) = run_tests(test, &skipped, session, foreign)?;
+/// A file of tests that has been run: how it ended and what it told.
+type Ended = (ExitStatus, String);
+
+/// Runs every file once, the largest first, as many at a time as there are sessions; gives them in the order of `tests`.
+fn run_side_by_side<'t>(
+    tests: &'t [TestBinary],
+    sessions: &[Session],
+    foreign: &Foreign,
+) -> Result<Vec<(&'t TestBinary, Ended)>> {
+    let mut waiting: Vec<usize> = (0..tests.len()).collect();
+    // The files with the most in them take the longest, and one that begins last would be waited for.
+    let size = |index: &usize| fs::metadata(&tests[*index].file).map_or(0, |metadata| metadata.len());
+    waiting.sort_by_cached_key(size);
+    let waiting = Mutex::new(waiting);
+    let next = || waiting.lock().ok()?.pop();
+    let run_all = |session: &Session| -> Result<Vec<(usize, Ended)>> {
+        let mut ended = Vec::new();
+        while let Some(index) = next() {
+            let (test, begin) = (&tests[index], Instant::now());
+            let skipped: Vec<&str> = left_out_of(test).flat_map(|row| ["--skip", row.test]).collect();
+            ended.push((index, run_tests(test, &skipped, session, foreign)?));
+            println!("  {} took {:.1} s with Wine", test.name, begin.elapsed().as_secs_f64());
+        }
+        Ok(ended)
+    };
+    let mut all = std::thread::scope(|scope| -> Result<Vec<(usize, Ended)>> {
+        let running: Vec<_> = sessions.iter().map(|session| scope.spawn(|| run_all(session))).collect();
+        let mut all = Vec::new();
+        for thread in running {
+            all.extend(thread.join().map_err(|_panic| anyhow!("a thread that runs tests has panicked"))??);
+        }
+        Ok(all)
+    })?;
+    all.sort_by_key(|(index, _)| *index);
+    Ok(all.into_iter().map(|(index, ended)| (&tests[index], ended)).collect())
+}
+
+/// The tests of a file that cannot run under Wine.
+fn left_out_of(test: &TestBinary) -> impl Iterator<Item = &'static LeftOut> {
+    LEFT_OUT.iter().filter(|row| row.binary == test.name)
+}
+
+/// Says what a file has done, after running again alone what failed.
+fn judge(test: &TestBinary, (status, output): Ended, session: &Session, foreign: &Foreign) -> Result<Ran> {
     let name = &test.name;
     let mut ran = Ran { names: test_names(&output), ..Ran::default() };
     let result = output.lines().rev().find(|line| line.starts_with("test result: ")).unwrap_or_default();
@@ -158,20 +201,15 @@ fn run_file(test: &TestBinary, session: &Session, foreign: &Foreign) -> Result<R
         show(name, &output);
         ran.count.failed = count.failed.max(1);
         ran.problem = Some(format!("`{name}`: {} failed ({status})", ran.count.failed));
-    } else if count.left_out != left_out.len() {
-        let (rows, found) = (left_out.len(), count.left_out);
+    } else if count.left_out != left_out_of(test).count() {
+        let (rows, found) = (left_out_of(test).count(), count.left_out);
         ran.problem = Some(format!("left_out.rs has {rows} rows for `{name}`, which has {found} such tests"));
     }
     Ok(ran)
 }
 
 /// Runs the tests of a file that `arguments` choose; gives how it ended and what it told.
-fn run_tests(
-    test: &TestBinary,
-    arguments: &[&str],
-    session: &Session,
-    foreign: &Foreign,
-) -> Result<(ExitStatus, String)> {
+fn run_tests(test: &TestBinary, arguments: &[&str], session: &Session, foreign: &Foreign) -> Result<Ended> {
     let log = session.drive().join("tests.log");
     // A file, since a process that lives on would hold a pipe open.
     let out = File::create(&log).with_context(|| format!("cannot create {}", log.display()))?;
