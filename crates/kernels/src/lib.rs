@@ -3,8 +3,10 @@
 //! Invariant: no operating-system code. What a thread does to its place on the cores comes in as a function, and
 //! facts of the machine come in as plain data, so that the tuner can be tested on machines that are not there.
 //!
-//! Reading order: `policy`.
+//! Reading order: `policy`, `pool`.
 
 mod policy;
+mod pool;
 
 pub use policy::{Chunking, Policy};
+pub use pool::{Dispatch, Mode, Pool, PoolBuilder, PoolError, SerialReason, Spin, ThreadTime, Timing};

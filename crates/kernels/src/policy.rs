@@ -86,6 +86,11 @@ impl Chunking {
         self.rows.div_ceil(self.size)
     }
 
+    /// How many rows there are in all chunks together.
+    pub fn total(&self) -> usize {
+        self.rows
+    }
+
     /// Rows of a whole chunk.
     pub fn size(&self) -> usize {
         self.size

@@ -1,0 +1,289 @@
+//! How one thread hands a job to waiting workers and learns that they are done with it.
+//!
+//! Invariant: a job is read by workers that count in the gate alone, and written only while none counts. Both sides of
+//! each decision to sleep are one atomic word, so that no wake-up can be lost: `word` for workers, `gate` for callers.
+
+#![expect(unsafe_code, reason = "the job lies in a cell that the protocol guards")]
+
+use super::sync::{
+    AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering, UnsafeCell, park, spin_loop,
+};
+
+/// Workers that one hand-over can serve.
+pub(super) const MOST_WORKERS: usize = 2000;
+
+// The word, from its low bits on: workers that sleep, workers that are invited, number of the job.
+const FIELD_BITS: u32 = 12;
+const FIELD: u64 = (1 << FIELD_BITS) - 1;
+const ANYONE: u64 = FIELD;
+const STOP: u64 = FIELD - 1;
+const ONE_JOB: u64 = 1 << (2 * FIELD_BITS);
+
+// The gate: workers in the job, and two marks.
+const OPEN: u64 = 1 << 63;
+const CALLER_SLEEPS: u64 = 1 << 62;
+const INSIDE: u64 = CALLER_SLEEPS - 1;
+
+/// Keeps what is written by one side apart from what the other side writes: two lines, since processors fetch pairs.
+#[derive(Debug)]
+#[repr(align(128))]
+struct OwnLines<T>(T);
+
+/// Who works on a job beside its caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Invited {
+    /// The workers `1..=n`, each of which must come.
+    First(usize),
+    /// Whoever comes while there is something left; at most this many are woken.
+    Anyone(usize),
+}
+
+/// The one place over which jobs are handed. `spin` is how often a waiting thread looks before it sleeps.
+#[derive(Debug)]
+pub(super) struct Handover<J> {
+    /// What waiting workers look at: number and job on one line, so that seeing a job costs one transfer.
+    job: OwnLines<(AtomicU64, UnsafeCell<J>)>,
+    gate: OwnLines<Gate>,
+    /// Whether a caller has the turn.
+    taken: OwnLines<AtomicBool>,
+    sleep: (Mutex<()>, Condvar),
+}
+
+#[derive(Debug)]
+struct Gate {
+    inside: AtomicU64,
+    next_chunk: AtomicUsize,
+    steals: AtomicUsize,
+}
+
+// SAFETY: the cell is the only part that is not `Sync`; the gate orders accesses to it, and copies of the job go to
+// other threads, hence `Send`.
+unsafe impl<J: Copy + Send> Sync for Handover<J> {}
+
+impl<J: Copy + Send> Handover<J> {
+    /// Returns a hand-over without a job; `idle` is never given to a worker.
+    pub(super) fn new(idle: J) -> Self {
+        let gate =
+            Gate { inside: AtomicU64::new(0), next_chunk: AtomicUsize::new(0), steals: AtomicUsize::new(0) };
+        Self {
+            job: OwnLines((AtomicU64::new(0), UnsafeCell::new(idle))),
+            gate: OwnLines(gate),
+            taken: OwnLines(AtomicBool::new(false)),
+            sleep: (Mutex::new(()), Condvar::new()),
+        }
+    }
+
+    /// Takes the turn to hand over a job, unless another caller has it.
+    pub(super) fn take_turn(&self) -> Option<Turn<'_, J>> {
+        let taken = self.taken.0.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
+        taken.is_ok().then(|| Turn { handover: self })
+    }
+
+    /// Waits, as worker `index` (from 1), for a job to work on; `None` when no more will come.
+    ///
+    /// `seen` is the worker's own note of the last job it knows of, 0 at first.
+    pub(super) fn next_job(&self, index: usize, seen: &mut u64, spin: u32) -> Option<Inside<'_, J>> {
+        let word = &self.job.0.0;
+        let mut looks = 0;
+        loop {
+            let now = word.load(Ordering::Acquire);
+            if now / ONE_JOB != *seen {
+                *seen = now / ONE_JOB;
+                looks = 0;
+                let invited = (now >> FIELD_BITS) & FIELD;
+                if invited == STOP {
+                    return None;
+                }
+                let counts = if invited == ANYONE { self.enter() } else { index as u64 <= invited };
+                if counts {
+                    // SAFETY: this worker counts in the gate until `Inside` is dropped, and nobody writes before;
+                    // what was written comes before the word or the open gate, which were read with acquire.
+                    let job = self.job.0.1.with(|job| unsafe { *job });
+                    return Some(Inside { gate: self, job });
+                }
+            } else if looks < spin {
+                looks += 1;
+                spin_loop();
+            } else if word.compare_exchange(now, now + 1, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                while word.load(Ordering::Acquire) / ONE_JOB == *seen {
+                    park();
+                }
+                word.fetch_sub(1, Ordering::AcqRel);
+            }
+        }
+    }
+
+    fn enter(&self) -> bool {
+        let inside = &self.gate.0.inside;
+        // A guess instead of a look: it takes the line for writing at once.
+        let mut now = OPEN;
+        while now & OPEN != 0 {
+            match inside.compare_exchange(now, now + 1, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(other) => now = other,
+            }
+        }
+        false
+    }
+
+    fn leave(&self) {
+        let before = self.gate.0.inside.fetch_sub(1, Ordering::AcqRel);
+        if before == CALLER_SLEEPS | 1 {
+            // Taken and let go, so that the caller either sees the gate empty or already waits.
+            drop(self.sleep.0.lock());
+            self.sleep.1.notify_one();
+        }
+    }
+
+    /// Publishes the next word and wakes those of the first `workers` that may sleep.
+    fn announce(&self, invited: u64, workers: usize, mut wake: impl FnMut(usize)) {
+        let word = &self.job.0.0;
+        let now = word.load(Ordering::Relaxed);
+        // Only the holder of the turn changes these bits, while workers come and go in the ones below.
+        let high = !FIELD;
+        let next = (now & high & !(FIELD << FIELD_BITS)).wrapping_add(ONE_JOB) | (invited << FIELD_BITS);
+        let before = word.fetch_add(next.wrapping_sub(now & high), Ordering::AcqRel);
+        if before & FIELD != 0 {
+            (1..=workers).for_each(&mut wake);
+        }
+    }
+
+    fn close_and_wait(&self, open: bool, spin: u32) {
+        let inside = &self.gate.0.inside;
+        let mut now =
+            if open { inside.fetch_and(!OPEN, Ordering::AcqRel) } else { inside.load(Ordering::Acquire) };
+        let mut looks = 0;
+        while now & INSIDE != 0 {
+            if looks < spin {
+                looks += 1;
+                spin_loop();
+                now = inside.load(Ordering::Acquire);
+            } else {
+                self.sleep_until_empty();
+                return;
+            }
+        }
+    }
+
+    fn sleep_until_empty(&self) {
+        let inside = &self.gate.0.inside;
+        if inside.fetch_or(CALLER_SLEEPS, Ordering::AcqRel) & INSIDE == 0 {
+            return;
+        }
+        // Nothing is guarded by the lock but the moment of going to sleep, so its poison says nothing.
+        let mut guard = self.sleep.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        while inside.load(Ordering::Acquire) & INSIDE != 0 {
+            guard = self.sleep.1.wait(guard).unwrap_or_else(std::sync::PoisonError::into_inner);
+        }
+    }
+}
+
+/// The right to hand over jobs; given back when dropped.
+#[derive(Debug)]
+pub(super) struct Turn<'a, J> {
+    handover: &'a Handover<J>,
+}
+
+impl<J: Copy + Send> Turn<'_, J> {
+    /// Hands over a job whose first `claimed` chunks are the caller's, and wakes invited workers through `wake`.
+    ///
+    /// Whatever `job` points to must stay valid until the returned value is dropped.
+    pub(super) fn publish(
+        &mut self,
+        job: J,
+        invited: Invited,
+        claimed: usize,
+        spin: u32,
+        wake: impl FnMut(usize),
+    ) -> Published<'_, J> {
+        let handover = self.handover;
+        // SAFETY: the turn is exclusive, and every earlier job was waited for, so no worker counts in the gate.
+        handover.job.0.1.with_mut(|place| unsafe { *place = job });
+        handover.gate.0.next_chunk.store(claimed, Ordering::Relaxed);
+        handover.gate.0.steals.store(0, Ordering::Relaxed);
+        let (inside, field, workers) = match invited {
+            Invited::First(workers) => (workers as u64, workers as u64, workers),
+            Invited::Anyone(workers) => (OPEN, ANYONE, workers),
+        };
+        handover.gate.0.inside.store(inside, Ordering::Release);
+        handover.announce(field, workers, wake);
+        Published { handover, open: field == ANYONE, spin }
+    }
+
+    /// Tells all `workers` that no more jobs will come.
+    pub(super) fn stop(self, workers: usize, wake: impl FnMut(usize)) {
+        self.handover.announce(STOP, workers, wake);
+    }
+}
+
+impl<J> Drop for Turn<'_, J> {
+    fn drop(&mut self) {
+        self.handover.taken.0.store(false, Ordering::Release);
+    }
+}
+
+/// A job that workers may be working on; dropping it waits for them.
+#[derive(Debug)]
+pub(super) struct Published<'a, J: Copy + Send> {
+    handover: &'a Handover<J>,
+    open: bool,
+    spin: u32,
+}
+
+impl<J: Copy + Send> Published<'_, J> {
+    /// Claims the next chunk for the caller.
+    pub(super) fn claim(&self) -> usize {
+        self.handover.gate.0.next_chunk.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Leaves no chunk before `count` to be claimed.
+    pub(super) fn abandon(&self, count: usize) {
+        self.handover.gate.0.next_chunk.fetch_max(count, Ordering::Relaxed);
+    }
+
+    /// Waits for the workers, and returns how many chunks they reported as stolen.
+    pub(super) fn wait(self) -> usize {
+        let handover = self.handover;
+        drop(self);
+        handover.gate.0.steals.load(Ordering::Relaxed)
+    }
+}
+
+impl<J: Copy + Send> Drop for Published<'_, J> {
+    fn drop(&mut self) {
+        self.handover.close_and_wait(self.open, self.spin);
+    }
+}
+
+/// A worker's share in a job; the caller waits until it is dropped.
+#[derive(Debug)]
+pub(super) struct Inside<'a, J: Copy + Send> {
+    gate: &'a Handover<J>,
+    /// What was published.
+    pub(super) job: J,
+}
+
+impl<J: Copy + Send> Inside<'_, J> {
+    /// Claims the next chunk for this worker.
+    pub(super) fn claim(&self) -> usize {
+        self.gate.gate.0.next_chunk.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Leaves no chunk before `count` to be claimed.
+    pub(super) fn abandon(&self, count: usize) {
+        self.gate.gate.0.next_chunk.fetch_max(count, Ordering::Relaxed);
+    }
+
+    /// Reports chunks that this worker took from another's share.
+    pub(super) fn report_steals(&self, steals: usize) {
+        if steals != 0 {
+            self.gate.gate.0.steals.fetch_add(steals, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<J: Copy + Send> Drop for Inside<'_, J> {
+    fn drop(&mut self) {
+        self.gate.leave();
+    }
+}
