@@ -3,13 +3,15 @@
 //! Invariant: `parallel_for` returns, or panics, only when no thread is in the body any more; that is what lets a body
 //! borrow from its caller. The pool stays usable either way.
 //!
-//! Reading order: `dispatch` (what a call reports), `build`, `handover` (the protocol), `sync`.
+//! Reading order: `dispatch` (what a call reports), `build`, `handover` (the protocol), `patience`
+//! (how long to look), `sync`.
 
 #![expect(unsafe_code, reason = "workers call a body that is borrowed from another thread")]
 
 mod build;
 mod dispatch;
 mod handover;
+mod patience;
 mod sync;
 #[cfg(test)]
 mod tests;
@@ -28,6 +30,7 @@ pub use dispatch::{Dispatch, Mode, SerialReason, ThreadTime, Timing};
 
 use crate::policy::{Chunking, Policy};
 use handover::{Handover, Inside, Invited};
+use patience::LearnedPatience;
 
 thread_local! {
     /// Whether this thread is in a body, of whichever pool.
@@ -49,15 +52,13 @@ thread_local! {
 pub struct Pool {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
-    /// The caller's own spinning; the workers have their copy.
-    spin: u32,
     serial_below: usize,
 }
 
 /// What caller and workers have in common.
 #[derive(Debug)]
 struct Shared {
-    handover: Handover<Job>,
+    handover: Handover<Job, LearnedPatience>,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
     /// How long each thread was in the body, by index; the caller's own place is not used.
     busy: Vec<BusyTime>,
@@ -128,18 +129,18 @@ impl Job {
 }
 
 impl Shared {
-    fn new(threads: usize) -> Self {
+    fn new(threads: usize, patience: LearnedPatience) -> Self {
         Self {
-            handover: Handover::new(Job::idle()),
+            handover: Handover::new(Job::idle(), patience),
             panic: Mutex::new(None),
             busy: (0..threads).map(|_| BusyTime(UnsafeCell::new(Duration::ZERO))).collect(),
         }
     }
 
-    fn work(&self, index: usize, threads: usize, spin: u32) {
+    fn work(&self, index: usize, threads: usize, mut patience: LearnedPatience) {
         IN_BODY.set(true);
         let mut seen = 0;
-        while let Some(inside) = self.handover.next_job(index, &mut seen, spin) {
+        while let Some(inside) = self.handover.next_job(index, &mut seen, &mut patience) {
             let start = inside.job.timed.then(Instant::now);
             let outcome = catch_unwind(AssertUnwindSafe(|| Self::run_share(&inside, index, threads)));
             if let Some(start) = start {
@@ -153,7 +154,7 @@ impl Shared {
         }
     }
 
-    fn run_share(inside: &Inside<'_, Job>, index: usize, threads: usize) {
+    fn run_share(inside: &Inside<'_, Job, LearnedPatience>, index: usize, threads: usize) {
         let job = &inside.job;
         if job.chunking.is_claimed() {
             // SAFETY: the caller's body is alive as long as `inside` is.
@@ -236,7 +237,7 @@ impl Pool {
                 worker.thread().unpark();
             }
         };
-        let published = turn.publish(job, invited, 1, self.spin, wake);
+        let published = turn.publish(job, invited, 1, wake);
         IN_BODY.set(true);
         let own = catch_unwind(AssertUnwindSafe(|| {
             let claim = || if job.chunking.is_claimed() { published.claim() } else { chunks };

@@ -10,11 +10,13 @@ use std::sync::mpsc;
 use std::thread;
 
 use super::handover::MOST_WORKERS;
+use super::patience::LearnedPatience;
 use super::{Pool, Shared};
 
 /// How long a waiting thread looks for what it waits for before it sleeps.
 ///
-/// Looking costs a core but answers within a few hundred nanoseconds; waking a sleeper takes microseconds.
+/// Looking costs a core but answers within a few hundred nanoseconds; waking a sleeper takes microseconds. Whatever is
+/// set is the most: a thread whose looks are in vain, since other programs use the cores, hardly looks any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Spin {
     /// [`Spin::USUAL`] looks, or none where the pool has more threads than the process has cores.
@@ -111,15 +113,15 @@ impl PoolBuilder {
         if threads - 1 > MOST_WORKERS {
             return Err(PoolError::TooManyThreads { threads });
         }
-        let spin = self.spin.looks(threads);
-        let shared = Arc::new(Shared::new(threads));
+        let patience = LearnedPatience::new(self.spin.looks(threads));
+        let shared = Arc::new(Shared::new(threads, patience.clone()));
         // Dropped on the way out of an error, it ends the workers that have started.
-        let mut pool = Pool { shared, workers: Vec::new(), spin, serial_below: self.serial_below };
+        let mut pool = Pool { shared, workers: Vec::new(), serial_below: self.serial_below };
         let (report, reports) = mpsc::channel();
         for index in 1..threads {
             let shared = Arc::clone(&pool.shared);
             let report = report.clone();
-            let on_start = self.on_start.clone();
+            let (on_start, patience) = (self.on_start.clone(), patience.clone());
             let worker = thread::Builder::new()
                 .name(format!("siliconroute-pool-{index}"))
                 .spawn(move || {
@@ -131,7 +133,7 @@ impl PoolBuilder {
                     // A failed send means that the pool was given up; the hand-over then says stop.
                     report.send((index, started.is_ok())).ok();
                     drop(report);
-                    shared.work(index, threads, spin);
+                    shared.work(index, threads, patience);
                 })
                 .map_err(|source| PoolError::Start { worker: index, threads, source })?;
             pool.workers.push(worker);

@@ -38,14 +38,24 @@ pub(super) enum Invited {
     Anyone(usize),
 }
 
-/// The one place over which jobs are handed. `spin` is how often a waiting thread looks before it sleeps.
+/// How a waiting thread divides its time between looking and sleeping.
+pub(super) trait Patience {
+    /// How often to look in the wait that begins.
+    fn looks(&mut self) -> u32;
+    /// Notes that looking found what was waited for.
+    fn looking_paid(&mut self);
+    /// Sleeps, which `sleep` does; `looked` tells whether that was after looking in vain.
+    fn sleep(&mut self, looked: bool, sleep: impl FnOnce());
+}
+
+/// The one place over which jobs are handed.
 #[derive(Debug)]
-pub(super) struct Handover<J> {
+pub(super) struct Handover<J, P> {
     /// What waiting workers look at: number and job on one line, so that seeing a job costs one transfer.
     job: OwnLines<(AtomicU64, UnsafeCell<J>)>,
     gate: OwnLines<Gate>,
-    /// Whether a caller has the turn.
-    taken: OwnLines<AtomicBool>,
+    /// Whether a caller has the turn, and the patience of whoever has it.
+    turn: OwnLines<(AtomicBool, UnsafeCell<P>)>,
     sleep: (Mutex<()>, Condvar),
 }
 
@@ -56,59 +66,71 @@ struct Gate {
     steals: AtomicUsize,
 }
 
-// SAFETY: the cell is the only part that is not `Sync`; the gate orders accesses to it, and copies of the job go to
-// other threads, hence `Send`.
-unsafe impl<J: Copy + Send> Sync for Handover<J> {}
+// SAFETY: the cells are the only parts that are not `Sync`. The gate orders accesses to the job, and the turn those to
+// the patience; both go from thread to thread, hence `Send`.
+unsafe impl<J: Copy + Send, P: Send> Sync for Handover<J, P> {}
 
-impl<J: Copy + Send> Handover<J> {
-    /// Returns a hand-over without a job; `idle` is never given to a worker.
-    pub(super) fn new(idle: J) -> Self {
+impl<J: Copy + Send, P: Patience> Handover<J, P> {
+    /// Returns a hand-over without a job; `idle` is never given to a worker. Callers wait with `patience`.
+    pub(super) fn new(idle: J, patience: P) -> Self {
         let gate =
             Gate { inside: AtomicU64::new(0), next_chunk: AtomicUsize::new(0), steals: AtomicUsize::new(0) };
         Self {
             job: OwnLines((AtomicU64::new(0), UnsafeCell::new(idle))),
             gate: OwnLines(gate),
-            taken: OwnLines(AtomicBool::new(false)),
+            turn: OwnLines((AtomicBool::new(false), UnsafeCell::new(patience))),
             sleep: (Mutex::new(()), Condvar::new()),
         }
     }
 
     /// Takes the turn to hand over a job, unless another caller has it.
-    pub(super) fn take_turn(&self) -> Option<Turn<'_, J>> {
-        let taken = self.taken.0.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
+    pub(super) fn take_turn(&self) -> Option<Turn<'_, J, P>> {
+        let taken = self.turn.0.0.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
         taken.is_ok().then(|| Turn { handover: self })
     }
 
     /// Waits, as worker `index` (from 1), for a job to work on; `None` when no more will come.
     ///
     /// `seen` is the worker's own note of the last job it knows of, 0 at first.
-    pub(super) fn next_job(&self, index: usize, seen: &mut u64, spin: u32) -> Option<Inside<'_, J>> {
+    pub(super) fn next_job(
+        &self,
+        index: usize,
+        seen: &mut u64,
+        patience: &mut P,
+    ) -> Option<Inside<'_, J, P>> {
         let word = &self.job.0.0;
+        let most = patience.looks();
         let mut looks = 0;
         loop {
             let now = word.load(Ordering::Acquire);
             if now / ONE_JOB != *seen {
                 *seen = now / ONE_JOB;
-                looks = 0;
                 let invited = (now >> FIELD_BITS) & FIELD;
                 if invited == STOP {
                     return None;
                 }
                 let counts = if invited == ANYONE { self.enter() } else { index as u64 <= invited };
                 if counts {
+                    if looks != 0 {
+                        patience.looking_paid();
+                    }
                     // SAFETY: this worker counts in the gate until `Inside` is dropped, and nobody writes before;
                     // what was written comes before the word or the open gate, which were read with acquire.
                     let job = self.job.0.1.with(|job| unsafe { *job });
-                    return Some(Inside { gate: self, job });
+                    return Some(Inside { handover: self, job });
                 }
-            } else if looks < spin {
+            } else if looks < most {
                 looks += 1;
                 spin_loop();
             } else if word.compare_exchange(now, now + 1, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-                while word.load(Ordering::Acquire) / ONE_JOB == *seen {
-                    park();
-                }
+                patience.sleep(looks != 0, || {
+                    while word.load(Ordering::Acquire) / ONE_JOB == *seen {
+                        park();
+                    }
+                });
                 word.fetch_sub(1, Ordering::AcqRel);
+                // What was learned from these looks is learned.
+                looks = 0;
             }
         }
     }
@@ -148,21 +170,23 @@ impl<J: Copy + Send> Handover<J> {
         }
     }
 
-    fn close_and_wait(&self, open: bool, spin: u32) {
+    fn close_and_wait(&self, open: bool, patience: &mut P) {
         let inside = &self.gate.0.inside;
         let mut now =
             if open { inside.fetch_and(!OPEN, Ordering::AcqRel) } else { inside.load(Ordering::Acquire) };
-        let mut looks = 0;
-        while now & INSIDE != 0 {
-            if looks < spin {
-                looks += 1;
-                spin_loop();
-                now = inside.load(Ordering::Acquire);
-            } else {
-                self.sleep_until_empty();
+        if now & INSIDE == 0 {
+            return;
+        }
+        let most = patience.looks();
+        for _ in 0..most {
+            spin_loop();
+            now = inside.load(Ordering::Acquire);
+            if now & INSIDE == 0 {
+                patience.looking_paid();
                 return;
             }
         }
+        patience.sleep(most != 0, || self.sleep_until_empty());
     }
 
     fn sleep_until_empty(&self) {
@@ -180,11 +204,11 @@ impl<J: Copy + Send> Handover<J> {
 
 /// The right to hand over jobs; given back when dropped.
 #[derive(Debug)]
-pub(super) struct Turn<'a, J> {
-    handover: &'a Handover<J>,
+pub(super) struct Turn<'a, J, P> {
+    handover: &'a Handover<J, P>,
 }
 
-impl<J: Copy + Send> Turn<'_, J> {
+impl<J: Copy + Send, P: Patience> Turn<'_, J, P> {
     /// Hands over a job whose first `claimed` chunks are the caller's, and wakes invited workers through `wake`.
     ///
     /// Whatever `job` points to must stay valid until the returned value is dropped.
@@ -193,9 +217,8 @@ impl<J: Copy + Send> Turn<'_, J> {
         job: J,
         invited: Invited,
         claimed: usize,
-        spin: u32,
         wake: impl FnMut(usize),
-    ) -> Published<'_, J> {
+    ) -> Published<'_, J, P> {
         let handover = self.handover;
         // SAFETY: the turn is exclusive, and every earlier job was waited for, so no worker counts in the gate.
         handover.job.0.1.with_mut(|place| unsafe { *place = job });
@@ -207,7 +230,7 @@ impl<J: Copy + Send> Turn<'_, J> {
         };
         handover.gate.0.inside.store(inside, Ordering::Release);
         handover.announce(field, workers, wake);
-        Published { handover, open: field == ANYONE, spin }
+        Published { handover, open: field == ANYONE }
     }
 
     /// Tells all `workers` that no more jobs will come.
@@ -216,21 +239,20 @@ impl<J: Copy + Send> Turn<'_, J> {
     }
 }
 
-impl<J> Drop for Turn<'_, J> {
+impl<J, P> Drop for Turn<'_, J, P> {
     fn drop(&mut self) {
-        self.handover.taken.0.store(false, Ordering::Release);
+        self.handover.turn.0.0.store(false, Ordering::Release);
     }
 }
 
 /// A job that workers may be working on; dropping it waits for them.
 #[derive(Debug)]
-pub(super) struct Published<'a, J: Copy + Send> {
-    handover: &'a Handover<J>,
+pub(super) struct Published<'a, J: Copy + Send, P: Patience> {
+    handover: &'a Handover<J, P>,
     open: bool,
-    spin: u32,
 }
 
-impl<J: Copy + Send> Published<'_, J> {
+impl<J: Copy + Send, P: Patience> Published<'_, J, P> {
     /// Claims the next chunk for the caller.
     pub(super) fn claim(&self) -> usize {
         self.handover.gate.0.next_chunk.fetch_add(1, Ordering::Relaxed)
@@ -249,41 +271,44 @@ impl<J: Copy + Send> Published<'_, J> {
     }
 }
 
-impl<J: Copy + Send> Drop for Published<'_, J> {
+impl<J: Copy + Send, P: Patience> Drop for Published<'_, J, P> {
     fn drop(&mut self) {
-        self.handover.close_and_wait(self.open, self.spin);
+        self.handover.turn.0.1.with_mut(|patience| {
+            // SAFETY: the turn, which this borrows, is exclusive.
+            self.handover.close_and_wait(self.open, unsafe { &mut *patience });
+        });
     }
 }
 
 /// A worker's share in a job; the caller waits until it is dropped.
 #[derive(Debug)]
-pub(super) struct Inside<'a, J: Copy + Send> {
-    gate: &'a Handover<J>,
+pub(super) struct Inside<'a, J: Copy + Send, P: Patience> {
+    handover: &'a Handover<J, P>,
     /// What was published.
     pub(super) job: J,
 }
 
-impl<J: Copy + Send> Inside<'_, J> {
+impl<J: Copy + Send, P: Patience> Inside<'_, J, P> {
     /// Claims the next chunk for this worker.
     pub(super) fn claim(&self) -> usize {
-        self.gate.gate.0.next_chunk.fetch_add(1, Ordering::Relaxed)
+        self.handover.gate.0.next_chunk.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Leaves no chunk before `count` to be claimed.
     pub(super) fn abandon(&self, count: usize) {
-        self.gate.gate.0.next_chunk.fetch_max(count, Ordering::Relaxed);
+        self.handover.gate.0.next_chunk.fetch_max(count, Ordering::Relaxed);
     }
 
     /// Reports chunks that this worker took from another's share.
     pub(super) fn report_steals(&self, steals: usize) {
         if steals != 0 {
-            self.gate.gate.0.steals.fetch_add(steals, Ordering::Relaxed);
+            self.handover.gate.0.steals.fetch_add(steals, Ordering::Relaxed);
         }
     }
 }
 
-impl<J: Copy + Send> Drop for Inside<'_, J> {
+impl<J: Copy + Send, P: Patience> Drop for Inside<'_, J, P> {
     fn drop(&mut self) {
-        self.gate.leave();
+        self.handover.leave();
     }
 }

@@ -1,0 +1,139 @@
+//! What a call with an empty body costs, on the pool and on simple ones, on a quiet and on a crowded machine.
+//!
+//! Invariant: pools take turns; each turn begins with calls that are not timed, so that no pool starts asleep.
+
+use std::error::Error;
+use std::hint::{black_box, spin_loop};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use siliconroute_kernels::{Policy, Pool, Spin};
+
+use crate::reference_pools::{ConditionPool, ParkPool};
+use crate::{Spread, pool};
+
+type Call<'a> = (String, Box<dyn Fn() + 'a>);
+
+pub(crate) fn print() -> Result<(), Box<dyn Error>> {
+    let cores = thread::available_parallelism()?.get();
+    println!("empty body, nanoseconds a call; ratio to the pool that parks at once, within a turn\n");
+    println!("| machine | threads | pool | median | p05–p95 | ratio | p05–p95 |");
+    println!("| --- | ---: | --- | ---: | ---: | ---: | ---: |");
+    let brief = Duration::from_millis(2);
+    let long = Duration::from_millis(60);
+    print_rows("quiet", 2, brief, 100)?;
+    print_rows("more threads than cores", 2 * cores, brief, 60)?;
+    let crowd = Crowd::start(cores);
+    print_rows("a busy thread for each core", 2, long, 40)?;
+    drop(crowd);
+    println!();
+    Ok(())
+}
+
+fn print_rows(machine: &str, threads: usize, sample: Duration, turns: usize) -> Result<(), Box<dyn Error>> {
+    let usual = pool(threads, Spin::Auto)?;
+    let never = pool(threads, Spin::Never)?;
+    let parked = ParkPool::new(threads);
+    let condition = ConditionPool::new(threads);
+    let calls: Vec<Call<'_>> = vec![
+        (
+            "parks at once (reference)".to_owned(),
+            Box::new(|| {
+                parked.call(&|index| {
+                    black_box(index);
+                });
+            }),
+        ),
+        (
+            "condition variable (reference)".to_owned(),
+            Box::new(|| {
+                condition.call(&|index| {
+                    black_box(index);
+                });
+            }),
+        ),
+        ("this, Static".to_owned(), Box::new(|| empty(&usual, Policy::Static))),
+        ("this, Static, timed".to_owned(), Box::new(|| empty_timed(&usual, Policy::Static))),
+        ("this, Proportional2".to_owned(), Box::new(|| empty(&usual, Policy::Proportional2))),
+        ("this, Static, never looks".to_owned(), Box::new(|| empty(&never, Policy::Static))),
+    ];
+    let mut times = vec![Vec::new(); calls.len()];
+    for turn in 0..turns {
+        for offset in 0..calls.len() {
+            let which = (turn + offset) % calls.len();
+            times[which].push(nanoseconds_a_call(&calls[which].1, sample));
+        }
+    }
+    for ((name, _), own) in calls.iter().zip(&times) {
+        let ratio = Spread::of(own.iter().zip(&times[0]).map(|(own, reference)| own / reference).collect());
+        let spread = Spread::of(own.clone());
+        println!(
+            "| {machine} | {threads} | {name} | {:.0} | {:.0}–{:.0} | {:.2} | {:.2}–{:.2} |",
+            spread.median, spread.low, spread.high, ratio.median, ratio.low, ratio.high,
+        );
+    }
+    Ok(())
+}
+
+fn nanoseconds_a_call(call: &dyn Fn(), sample: Duration) -> f64 {
+    for _ in 0..20 {
+        call();
+    }
+    let start = Instant::now();
+    let mut calls = 0_u32;
+    loop {
+        for _ in 0..20 {
+            call();
+        }
+        calls += 20;
+        let elapsed = start.elapsed();
+        if elapsed >= sample {
+            return elapsed.as_nanos() as f64 / f64::from(calls);
+        }
+    }
+}
+
+fn empty(pool: &Pool, policy: Policy) {
+    black_box(pool.parallel_for(4 * pool.threads().get(), policy, &|rows| {
+        black_box(rows.start);
+    }));
+}
+
+fn empty_timed(pool: &Pool, policy: Policy) {
+    black_box(pool.parallel_for_timed(4 * pool.threads().get(), policy, &|rows| {
+        black_box(rows.start);
+    }));
+}
+
+/// Threads that keep cores busy until dropped.
+struct Crowd {
+    goes_on: Arc<AtomicBool>,
+    threads: Vec<thread::JoinHandle<()>>,
+}
+
+impl Crowd {
+    fn start(threads: usize) -> Self {
+        let goes_on = Arc::new(AtomicBool::new(true));
+        let busy = |_| {
+            let goes_on = Arc::clone(&goes_on);
+            thread::spawn(move || {
+                while goes_on.load(Ordering::Relaxed) {
+                    spin_loop();
+                }
+            })
+        };
+        let threads = (0..threads).map(busy).collect();
+        Self { goes_on, threads }
+    }
+}
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        self.goes_on.store(false, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            drop(thread.join());
+        }
+    }
+}
