@@ -25,22 +25,35 @@ use crate::instruction_set::{InstructionSet, Set};
 /// Chains of dependent multiply-adds in [`Kernels::multiply_add`]: more than latency times units of any core.
 const CHAINS: usize = 12;
 
-/// Rows that are worked on together, so that each element of the vector is loaded once for all of them.
-const ROWS_TOGETHER: usize = 4;
-
-/// Whether a kernel asks for memory before it needs it.
+/// How a kernel walks through memory. Which is best depends on where the data lie and on the processor, and can be
+/// measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Prefetch {
-    /// Leaves it to the processor: best for what the caches near the core hold.
+    /// One row at a time, nothing asked for ahead: the vector stays in the first-level cache beside a row, which is
+    /// best for a matrix in the second-level cache.
+    Near,
+    /// Four rows at a time, so that each element of the vector is loaded once for all of them.
     Off,
-    /// Asks some cache lines ahead: best for what comes from further away.
+    /// The same, and each row's values are asked for 1 KiB before they are needed.
     Ahead,
 }
 
 impl Prefetch {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Near, Self::Off, Self::Ahead];
+
     /// Chooses for `bytes` that one core reads again and again, and a second-level cache of `l2_bytes` of its own.
     pub fn for_size(bytes: usize, l2_bytes: usize) -> Self {
-        if bytes <= l2_bytes { Self::Off } else { Self::Ahead }
+        if bytes <= l2_bytes { Self::Near } else { Self::Off }
+    }
+
+    /// The name, as it stands in tables and files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Near => "near",
+            Self::Off => "off",
+            Self::Ahead => "ahead",
+        }
     }
 }
 
@@ -61,18 +74,18 @@ pub struct MultiplyAdds {
 
 /// Calls the kernel of the set that was detected.
 macro_rules! on_set {
-    ($kernels:expr, $kernel:ident $(::<$prefetch:literal>)? ($($argument:expr),*)) => {
+    ($kernels:expr, $kernel:ident $(::<$($constant:literal),*>)? ($($argument:expr),*)) => {
         match $kernels.instructions.set() {
-            Set::Portable => portable::$kernel$(::<$prefetch>)?($($argument),*),
+            Set::Portable => portable::$kernel$(::<$($constant),*>)?($($argument),*),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the value exists, so the instructions were detected.
-            Set::Avx2 => unsafe { avx2::$kernel$(::<$prefetch>)?($($argument),*) },
+            Set::Avx2 => unsafe { avx2::$kernel$(::<$($constant),*>)?($($argument),*) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above.
-            Set::Avx512 => unsafe { avx512::$kernel$(::<$prefetch>)?($($argument),*) },
+            Set::Avx512 => unsafe { avx512::$kernel$(::<$($constant),*>)?($($argument),*) },
             #[cfg(target_arch = "aarch64")]
             // SAFETY: as above.
-            Set::Neon => unsafe { neon::$kernel$(::<$prefetch>)?($($argument),*) },
+            Set::Neon => unsafe { neon::$kernel$(::<$($constant),*>)?($($argument),*) },
         }
     };
 }
@@ -115,8 +128,10 @@ impl Kernels {
             return Ok(());
         }
         match prefetch {
-            Prefetch::Off => on_set!(self, multiply_rows::<false>(values, x, y)),
-            Prefetch::Ahead => on_set!(self, multiply_rows::<true>(values, x, y)),
+            // Eight sums are under way in each case, as many as hide the latency of a multiply-add.
+            Prefetch::Near => on_set!(self, multiply_rows::<1, 8, false>(values, x, y)),
+            Prefetch::Off => on_set!(self, multiply_rows::<4, 2, false>(values, x, y)),
+            Prefetch::Ahead => on_set!(self, multiply_rows::<4, 2, true>(values, x, y)),
         }
         Ok(())
     }
@@ -128,7 +143,7 @@ impl Kernels {
     /// that loads only.
     pub fn sum(self, values: &[f32], prefetch: Prefetch) -> f32 {
         match prefetch {
-            Prefetch::Off => on_set!(self, sum::<false>(values)),
+            Prefetch::Near | Prefetch::Off => on_set!(self, sum::<false>(values)),
             Prefetch::Ahead => on_set!(self, sum::<true>(values)),
         }
     }

@@ -58,19 +58,22 @@ fn print_row(place: &Place, pool: &Pool, l2_bytes: usize) -> Result<(), Box<dyn 
     let buffer = Buffer::filled(pool, rows * COLUMNS, place.huge_pages, &value)?;
     let x: Vec<f32> = (0..COLUMNS).map(value).collect();
     let mut y = vec![0.0; rows];
-    let mut times: [Vec<f64>; 4] = Default::default();
+    // Two ways to read, then three to multiply.
+    let mut times: [Vec<f64>; 5] = Default::default();
     for turn in 0..=place.turns {
         for offset in 0..times.len() {
             let which = (turn + offset) % times.len();
-            let prefetch = if which.is_multiple_of(2) { Prefetch::Off } else { Prefetch::Ahead };
             let start = Instant::now();
-            if which < 2 {
-                read(pool, kernels, buffer.values(), place.passes, prefetch);
-            } else {
-                for _ in 0..place.passes {
-                    multiply(pool, Policy::Static, kernels, buffer.values(), &x, &mut y, prefetch)?;
+            match which {
+                0 => read(pool, kernels, buffer.values(), place.passes, Prefetch::Off),
+                1 => read(pool, kernels, buffer.values(), place.passes, Prefetch::Ahead),
+                _ => {
+                    let prefetch = Prefetch::ALL[which - 2];
+                    for _ in 0..place.passes {
+                        multiply(pool, Policy::Static, kernels, buffer.values(), &x, &mut y, prefetch)?;
+                    }
+                    black_box(&mut y);
                 }
-                black_box(&mut y);
             }
             // The first turn warms up.
             if turn != 0 {
@@ -78,36 +81,18 @@ fn print_row(place: &Place, pool: &Pool, l2_bytes: usize) -> Result<(), Box<dyn 
             }
         }
     }
-    let ahead = Prefetch::for_size(place.bytes / pool.threads(), l2_bytes);
-    let [read_off, read_ahead, product_off, product_ahead] = times;
-    let limit = if Spread::of(read_off.clone()).median < Spread::of(read_ahead.clone()).median {
-        read_off
-    } else {
-        read_ahead
-    };
-    let (chosen, other) = match ahead {
-        Prefetch::Off => (product_off, product_ahead),
-        Prefetch::Ahead => (product_ahead, product_off),
-    };
-    let share = |product: &[f64]| {
-        Spread::of(limit.iter().zip(product).map(|(limit, product)| 100.0 * limit / product).collect())
-    };
-    let (chosen_share, other_share) = (share(&chosen), share(&other));
+    let chosen = Prefetch::for_size(place.bytes / pool.threads(), l2_bytes);
+    let medians = times.each_ref().map(|times| Spread::of(times.clone()).median);
+    let limit = usize::from(medians[1] < medians[0]);
     let bytes = (size_of_val(buffer.values()) * place.passes) as f64;
-    let gb_per_s = |times: Vec<f64>| bytes / Spread::of(times).median / 1e9;
-    println!(
-        "| {} | {} | {:.1} | {:.1} | {} | {:.1} % | {:.1}–{:.1} % | {} {:.1} % |",
-        place.name,
-        pool.threads(),
-        gb_per_s(limit.clone()),
-        gb_per_s(chosen.clone()),
-        if ahead == Prefetch::Ahead { "yes" } else { "no" },
-        chosen_share.median,
-        chosen_share.low,
-        chosen_share.high,
-        if ahead == Prefetch::Ahead { "off" } else { "ahead" },
-        other_share.median,
-    );
+    print!("| {} | {} | {:.1} |", place.name, pool.threads(), bytes / medians[limit] / 1e9);
+    for (prefetch, product) in Prefetch::ALL.iter().zip(&times[2..]) {
+        let shares = times[limit].iter().zip(product).map(|(limit, product)| 100.0 * limit / product);
+        let share = Spread::of(shares.collect());
+        let mark = if *prefetch == chosen { "*" } else { "" };
+        print!(" {:.1}{mark} ({:.1}–{:.1}) |", share.median, share.low, share.high);
+    }
+    println!();
     Ok(())
 }
 

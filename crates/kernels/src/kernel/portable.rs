@@ -3,18 +3,22 @@
 //! Invariant: safe code alone. Products are rounded before they are added, since a fused multiply-add without the
 //! instruction is a slow call.
 
-use super::{CHAINS, ROWS_TOGETHER};
+use super::CHAINS;
 
 pub(super) const LANES: usize = 8;
 
 type Lanes = [f32; LANES];
 
-pub(super) fn multiply_rows<const PREFETCH: bool>(values: &[f32], x: &[f32], y: &mut [f32]) {
+pub(super) fn multiply_rows<const ROWS: usize, const VECTORS: usize, const PREFETCH: bool>(
+    values: &[f32],
+    x: &[f32],
+    y: &mut [f32],
+) {
     let columns = x.len();
-    let mut groups = y.chunks_exact_mut(ROWS_TOGETHER);
-    let mut blocks = values.chunks_exact(ROWS_TOGETHER * columns);
+    let mut groups = y.chunks_exact_mut(ROWS);
+    let mut blocks = values.chunks_exact(ROWS * columns);
     for (group, block) in groups.by_ref().zip(blocks.by_ref()) {
-        let rows: [&[f32]; ROWS_TOGETHER] = std::array::from_fn(|row| &block[row * columns..][..columns]);
+        let rows: [&[f32]; ROWS] = std::array::from_fn(|row| &block[row * columns..][..columns]);
         group.copy_from_slice(&products(rows, x));
     }
     for (result, row) in groups.into_remainder().iter_mut().zip(blocks.remainder().chunks_exact(columns)) {

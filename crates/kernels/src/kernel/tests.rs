@@ -48,7 +48,7 @@ pub(crate) fn check_product(values: &[f32], x: &[f32], y: &[f32], what: &str) {
 #[test]
 fn products_are_within_their_bound_at_awkward_lengths_and_places() {
     for kernels in all() {
-        for prefetch in [Prefetch::Off, Prefetch::Ahead] {
+        for prefetch in Prefetch::ALL {
             for (&rows, &columns) in
                 ROWS.iter().flat_map(|rows| LENGTHS.iter().map(move |columns| (rows, columns)))
             {
@@ -66,7 +66,7 @@ fn products_are_within_their_bound_at_awkward_lengths_and_places() {
 #[test]
 fn sums_are_within_their_bound_at_awkward_lengths_and_places() {
     for kernels in all() {
-        for prefetch in [Prefetch::Off, Prefetch::Ahead] {
+        for prefetch in Prefetch::ALL {
             for &length in LENGTHS {
                 let values = noise(length + 1, 3);
                 let values = &values[1..];
@@ -133,9 +133,9 @@ fn without_columns_results_are_zero() {
 }
 
 #[test]
-fn small_data_is_left_to_the_processor() {
-    assert_eq!(Prefetch::for_size(1 << 20, 1 << 20), Prefetch::Off);
-    assert_eq!(Prefetch::for_size((1 << 20) + 1, 1 << 20), Prefetch::Ahead);
+fn what_fits_the_second_level_cache_is_walked_row_by_row() {
+    assert_eq!(Prefetch::for_size(1 << 20, 1 << 20), Prefetch::Near);
+    assert_eq!(Prefetch::for_size((1 << 20) + 1, 1 << 20), Prefetch::Off);
 }
 
 proptest! {
@@ -150,8 +150,10 @@ proptest! {
         let x = noise(skip + columns, !seed);
         let mut y = vec![f32::NAN; rows];
         for kernels in all() {
-            kernels.multiply(&a[skip..], &x[skip..], &mut y, Prefetch::Ahead).unwrap();
-            check_product(&a[skip..], &x[skip..], &y, kernels.instructions().name());
+            for prefetch in Prefetch::ALL {
+                kernels.multiply(&a[skip..], &x[skip..], &mut y, prefetch).unwrap();
+                check_product(&a[skip..], &x[skip..], &y, kernels.instructions().name());
+            }
         }
     }
 }

@@ -7,63 +7,69 @@
 /// In scope must be `Vector`, `LANES`, and the functions `zero`, `splat`, `load`, `fma`, `add`, `total`, `prefetch`.
 macro_rules! vector_kernels {
     ($features:literal) => {
-        use crate::kernel::{CHAINS, ROWS_TOGETHER};
+        use crate::kernel::CHAINS;
 
-        /// Values in a step: two vectors, so that eight sums are under way for four rows.
-        const STEP: usize = 2 * LANES;
         /// Values in a cache line of 64 bytes.
         const LINE: usize = 16;
         /// How far ahead of its use a value of the matrix is asked for.
         const AHEAD: usize = 16 * LINE;
         const SUMS: usize = 8;
 
+        /// Works on `ROWS` rows at a time, by steps of `VECTORS` vectors: so many sums of each row are under way.
         #[target_feature(enable = $features)]
-        pub(super) fn multiply_rows<const PREFETCH: bool>(values: &[f32], x: &[f32], y: &mut [f32]) {
+        pub(super) fn multiply_rows<const ROWS: usize, const VECTORS: usize, const PREFETCH: bool>(
+            values: &[f32],
+            x: &[f32],
+            y: &mut [f32],
+        ) {
             let columns = x.len();
-            let mut blocks = values.chunks_exact(ROWS_TOGETHER * columns);
-            let mut groups = y.chunks_exact_mut(ROWS_TOGETHER);
+            let mut blocks = values.chunks_exact(ROWS * columns);
+            let mut groups = y.chunks_exact_mut(ROWS);
             for (group, block) in groups.by_ref().zip(blocks.by_ref()) {
-                group.copy_from_slice(&products::<ROWS_TOGETHER, PREFETCH>(block, x));
+                group.copy_from_slice(&products::<ROWS, VECTORS, PREFETCH>(block, x));
             }
             let rows = blocks.remainder().chunks_exact(columns);
             for (result, row) in groups.into_remainder().iter_mut().zip(rows) {
-                [*result] = products::<1, PREFETCH>(row, x);
+                [*result] = products::<1, VECTORS, PREFETCH>(row, x);
             }
         }
 
         /// Multiplies the `ROWS` rows of `block` with `x`.
         #[inline]
         #[target_feature(enable = $features)]
-        fn products<const ROWS: usize, const PREFETCH: bool>(block: &[f32], x: &[f32]) -> [f32; ROWS] {
+        fn products<const ROWS: usize, const VECTORS: usize, const PREFETCH: bool>(
+            block: &[f32],
+            x: &[f32],
+        ) -> [f32; ROWS] {
             let columns = x.len();
             assert_eq!(block.len(), ROWS * columns, "a block is whole rows");
+            let step = VECTORS * LANES;
             let rows: [*const f32; ROWS] =
                 std::array::from_fn(|row| block.as_ptr().wrapping_add(row * columns));
-            let mut sums = [[zero(); 2]; ROWS];
-            let steps_end = columns - columns % STEP;
+            let mut sums = [[zero(); VECTORS]; ROWS];
+            let steps_end = columns - columns % step;
             let mut column = 0;
             // Near its end a row gives way to the one that follows the block's last.
             let near_end = steps_end.saturating_sub(AHEAD);
             let next_block = (ROWS - 1) * columns;
             for (end, ahead) in [(near_end, AHEAD), (steps_end, AHEAD + next_block)] {
                 while column < end {
-                    // SAFETY: `column + STEP <= columns`, the length of `x` and of each row.
-                    let x = unsafe { [load(x.as_ptr().add(column)), load(x.as_ptr().add(column + LANES))] };
-                    for (row, sum) in rows.iter().zip(&mut sums) {
-                        if PREFETCH {
-                            for line in (0..STEP).step_by(LINE) {
-                                prefetch(row.wrapping_add(column + ahead + line));
+                    for vector in 0..VECTORS {
+                        let place = column + vector * LANES;
+                        // SAFETY: `column + step <= columns`, the length of `x` and of each row.
+                        let x = unsafe { load(x.as_ptr().add(place)) };
+                        for (row, sum) in rows.iter().zip(&mut sums) {
+                            if PREFETCH && place.is_multiple_of(LINE) {
+                                prefetch(row.wrapping_add(place + ahead));
                             }
+                            // SAFETY: as above.
+                            sum[vector] = fma(unsafe { load(row.add(place)) }, x, sum[vector]);
                         }
-                        // SAFETY: as above.
-                        let a = unsafe { [load(row.add(column)), load(row.add(column + LANES))] };
-                        sum[0] = fma(a[0], x[0], sum[0]);
-                        sum[1] = fma(a[1], x[1], sum[1]);
                     }
-                    column += STEP;
+                    column += step;
                 }
             }
-            if columns - column >= LANES {
+            while columns - column >= LANES {
                 // SAFETY: `column + LANES <= columns`.
                 let x = unsafe { load(x.as_ptr().add(column)) };
                 for (row, sum) in rows.iter().zip(&mut sums) {
@@ -74,9 +80,9 @@ macro_rules! vector_kernels {
             }
             let mut results = [0.0; ROWS];
             for (index, (result, sum)) in results.iter_mut().zip(&sums).enumerate() {
+                let whole = total(sum.iter().fold(zero(), |whole, sum| add(whole, *sum)));
                 let tail = block[index * columns + column..][..columns - column].iter();
-                *result =
-                    tail.zip(&x[column..]).fold(total(add(sum[0], sum[1])), |sum, (a, x)| a.mul_add(*x, sum));
+                *result = tail.zip(&x[column..]).fold(whole, |sum, (a, x)| a.mul_add(*x, sum));
             }
             results
         }
