@@ -25,10 +25,12 @@ struct Place {
 
 pub(crate) fn print(l2_bytes: usize) -> Result<(), Box<dyn Error>> {
     println!(
-        "matrix-vector product, {COLUMNS} columns, fp32; GB/s are of the median, shares within a turn\n"
+        "matrix-vector product, {COLUMNS} columns, fp32: percent of the read limit in the same turn, median"
     );
-    println!("| data | threads | read limit | product | ahead | share | p05–p95 | without ahead |");
-    println!("| --- | ---: | ---: | ---: | --- | ---: | ---: | ---: |");
+    println!("(p05–p95); * is what the size suggests\n");
+    let names = Prefetch::ALL.map(Prefetch::name).join(" | ");
+    println!("| data | threads | read limit GB/s | {names} |");
+    println!("| --- | ---: | ---: | ---: | ---: | ---: |");
     for threads in [1, 2] {
         let places = [
             Place { name: "64 MiB, huge pages", bytes: 64 * MIB, huge_pages: true, passes: 1, turns: 150 },

@@ -2,6 +2,7 @@
 //!
 //! Invariant: no test depends on how fast a thread is; where an order is needed, the test makes it.
 
+use std::cell::RefCell;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -277,20 +278,26 @@ fn times_add_up() {
     assert_eq!((alone.threads.len(), alone.threads[0].idle_ns, alone.barrier_ns), (1, 0, 0));
 }
 
+thread_local! {
+    /// What a worker holds until it ends.
+    static HELD: RefCell<Option<Arc<()>>> = const { RefCell::new(None) };
+}
+
 #[test]
 fn dropping_ends_workers_awake_or_asleep() {
     for spin in [Spin::Never, Spin::Looks(u32::MAX), Spin::Auto] {
         for used in [false, true] {
             let alive = Arc::new(());
-            let kept = Arc::clone(&alive);
-            let keep = move |_: usize| drop(Arc::clone(&kept));
+            let held = Arc::clone(&alive);
+            let hold = move |_: usize| HELD.set(Some(Arc::clone(&held)));
             let threads = NonZeroUsize::new(3).unwrap();
-            let pool = Pool::builder().threads(threads).spin(spin).on_start(Arc::new(keep)).build().unwrap();
+            let pool = Pool::builder().threads(threads).spin(spin).on_start(Arc::new(hold)).build().unwrap();
             if used {
                 check_rows(&pool, 9, Policy::Fixed8);
             }
+            assert!(Arc::strong_count(&alive) >= 3);
             drop(pool);
-            assert_eq!(Arc::strong_count(&alive), 1, "a worker still holds its start function");
+            assert_eq!(Arc::strong_count(&alive), 1, "a worker has not ended");
         }
     }
 }
