@@ -1,4 +1,4 @@
-//! The hand-over of jobs under every order of its steps, by the model checker loom.
+//! The hand-over of jobs under all orders of its steps up to a few preemptions, by the model checker loom.
 //!
 //! Invariant: the source under test is the crate's own, compiled against loom's primitives. loom explores every
 //! interleaving up to a bound of preemptions and every value that a load may see; it reports a data race on the job,
