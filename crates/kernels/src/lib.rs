@@ -3,7 +3,7 @@
 //! Invariant: no operating-system code. What a thread does to its place on the cores comes in as a function, and
 //! facts of the machine come in as plain data, so that the tuner can be tested on machines that are not there.
 //!
-//! Reading order: `policy`, `pool`, `instruction_set`, `kernel`, `matrix` (a kernel on a pool), `buffer`.
+//! Reading order: `policy`, `pool`, `instruction_set`, `kernel`, `matrix` (a kernel on a pool), `buffer`, [`tuner`].
 
 mod buffer;
 mod instruction_set;
@@ -11,6 +11,7 @@ mod kernel;
 mod matrix;
 mod policy;
 mod pool;
+pub mod tuner;
 
 pub use buffer::{Buffer, BufferError, HugePages};
 pub use instruction_set::InstructionSet;
