@@ -4,10 +4,11 @@
 //! that the machine does not offer is a `Reading::Unavailable` with its reason. Path roots are
 //! constructor parameters, so every Linux reader also works on a captured tree.
 //!
-//! Reading order: `roots`, `guard`, `processor`, `topology`, `host`, `hardware_id`, `chips`, `vulkan`,
+//! Reading order: `roots`, `guard`, `processor`, `topology`, `host`, `allowance`, `hardware_id`, `chips`, `vulkan`,
 //! `conditions`, `glance`, `interference`, `process`, `disk`, `file_cache`, `timer`, `counters`, `chip_sensors`,
 //! `identify`, then the readers in `linux` and the thin system calls in `os`.
 
+mod allowance;
 mod chip_sensors;
 mod chips;
 mod conditions;
@@ -52,6 +53,7 @@ mod worker_process;
 #[cfg(test)]
 mod fixture;
 
+pub use allowance::{Allowance, AllowedCluster, AllowedCore, detect_allowance, hold_thread_on};
 pub use chip_sensors::{
     Busy, BusySource, ChipSample, ChipSensors, EngineWork, Limit, PowerState, ProcessChipUse,
 };

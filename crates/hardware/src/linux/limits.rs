@@ -6,21 +6,46 @@ use std::path::{Component, Path, PathBuf};
 
 use siliconroute_core::Reading;
 
+use crate::allowance::{Allowance, assemble};
+use crate::host::HostFacts;
 use crate::roots::{Roots, read_number, read_text, read_value};
 use crate::topology::parse_cpu_list;
 
 /// CPUs' worth of time that the process may use: its affinity mask and the CPU quotas around it.
 pub(crate) fn usable_cores(roots: &Roots) -> Reading<f64> {
-    let allowed = read_value(&roots.proc.join("self/status"), "a line Cpus_allowed_list", |status| {
-        let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
-        parse_cpu_list(list).filter(|cpus| !cpus.is_empty())
-    });
+    let allowed = allowed_cpus(roots);
     let quota = cpu_quota(roots);
     match (allowed, quota) {
         (Reading::Available(cpus), Some(quota)) => Reading::Available((cpus.len() as f64).min(quota)),
         (Reading::Available(cpus), None) => Reading::Available(cpus.len() as f64),
         (Reading::Unavailable(_), Some(quota)) => Reading::Available(quota),
         (Reading::Unavailable(reason), None) => Reading::Unavailable(reason),
+    }
+}
+
+/// The CPUs of the process's affinity mask.
+fn allowed_cpus(roots: &Roots) -> Reading<Vec<u32>> {
+    read_value(&roots.proc.join("self/status"), "a line Cpus_allowed_list", |status| {
+        let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+        parse_cpu_list(list).filter(|cpus| !cpus.is_empty())
+    })
+}
+
+/// What the process may use of a host, core by core.
+pub(crate) fn allowance(roots: &Roots, host: &HostFacts) -> Allowance {
+    let allowed = allowed_cpus(roots);
+    let base = roots.sys.join("devices/system/cpu");
+    let place = |cpu: u32| {
+        let topology = base.join(format!("cpu{cpu}/topology"));
+        let package = read_number(&topology.join("physical_package_id"));
+        let siblings = read_value(&topology.join("thread_siblings_list"), "a list of CPUs", parse_cpu_list);
+        let first = siblings.available().and_then(|siblings| siblings.first().copied());
+        (package.available().copied().unwrap_or(0), first.unwrap_or(cpu))
+    };
+    Allowance {
+        clusters: assemble(host, allowed.available().map(Vec::as_slice), place),
+        quota_cpus: Reading::Available(cpu_quota(roots)),
+        cannot_hold: None,
     }
 }
 

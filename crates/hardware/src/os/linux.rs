@@ -16,11 +16,12 @@ pub(crate) use super::unix::{
     end_process_at_once, free_space_bytes, page_bytes, process_cpu_time_ns, resident_share,
     take_standard_output,
 };
+use crate::allowance::Allowance;
 use crate::chips::{Adapter, Gap, listed};
 use crate::conditions::{Conditions, ConditionsProbe, CpuTimes};
 use crate::glance::Glance;
 use crate::host::{HostFacts, HostProbe};
-use crate::linux::{devices, memory};
+use crate::linux::{devices, limits, memory};
 use crate::roots::Roots;
 use crate::vulkan::{VulkanDriver, VulkanProbe};
 
@@ -29,6 +30,29 @@ static PROBE: LazyLock<ConditionsProbe> = LazyLock::new(|| ConditionsProbe::new(
 
 pub(crate) fn host_facts() -> HostFacts {
     HostProbe::new(Roots::system()).facts()
+}
+
+pub(crate) fn allowance(host: &HostFacts) -> Allowance {
+    limits::allowance(&Roots::system(), host)
+}
+
+pub(crate) fn hold_thread_on(cpus: &[u32]) -> Reading<()> {
+    let mut set = std::mem::MaybeUninit::<libc::cpu_set_t>::zeroed();
+    let limit = 8 * size_of::<libc::cpu_set_t>();
+    if cpus.is_empty() || cpus.iter().any(|cpu| *cpu as usize >= limit) {
+        return Reading::unavailable(format!("{cpus:?} are no CPUs that a mask can name"));
+    }
+    for cpu in cpus {
+        // SAFETY: a set of zeros is valid, and the number lies within it.
+        unsafe { libc::CPU_SET(*cpu as usize, &mut *set.as_mut_ptr()) };
+    }
+    // SAFETY: the set is as large as the size stated; 0 stands for the calling thread.
+    let status = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set.as_ptr()) };
+    if status == 0 {
+        return Reading::Available(());
+    }
+    let error = std::io::Error::last_os_error();
+    Reading::unavailable(format!("the thread cannot be held on {cpus:?}: {error}"))
 }
 
 pub(crate) fn find_adapters(_cpu_name: Option<&str>) -> (Vec<Adapter>, Vec<Gap>) {

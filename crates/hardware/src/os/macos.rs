@@ -19,6 +19,7 @@ pub(crate) use super::unix::{
     end_process_at_once, free_space_bytes, page_bytes, process_cpu_time_ns, resident_share,
     take_standard_output,
 };
+use crate::allowance::{Allowance, assemble};
 use crate::chips::{Adapter, Gap, listed};
 use crate::conditions::{Conditions, CpuTimes, Throttling};
 use crate::file_cache::FileCache;
@@ -32,6 +33,7 @@ use crate::vulkan::{VulkanDriver, VulkanProbe};
 /// Longer than any text that is asked for here.
 const TEXT_BYTES: usize = 1024;
 const ADMINISTRATORS_ONLY: &str = "macOS tells the temperature to administrators only";
+const NOT_HELD: &str = "macOS places threads itself";
 /// The clock of Mach's load counters.
 const NS_PER_TICK: u64 = 10_000_000;
 
@@ -71,6 +73,18 @@ pub(crate) fn host_facts() -> HostFacts {
         container: None,
         libc: None,
     }
+}
+
+pub(crate) fn allowance(host: &HostFacts) -> Allowance {
+    Allowance {
+        clusters: assemble(host, None, |cpu| (0, cpu)),
+        quota_cpus: Reading::Available(None),
+        cannot_hold: Some(NOT_HELD.to_owned()),
+    }
+}
+
+pub(crate) fn hold_thread_on(_cpus: &[u32]) -> Reading<()> {
+    Reading::unavailable(NOT_HELD)
 }
 
 fn is_apple_silicon() -> bool {

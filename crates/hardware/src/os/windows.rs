@@ -12,6 +12,7 @@ mod output;
 mod processes;
 mod query;
 mod registry;
+mod threads;
 
 use std::path::PathBuf;
 
@@ -30,6 +31,7 @@ pub(crate) use self::output::{end_process_at_once, take_standard_output};
 pub(crate) use self::processes::{
     process_cpu_time_ns, process_peak_resident_bytes, process_resident_bytes, restart_peak_resident_bytes,
 };
+pub(crate) use self::threads::{allowance, hold_thread_on};
 use crate::conditions::DriverVersion;
 use crate::host::HostFacts;
 use crate::processor::Processor;
