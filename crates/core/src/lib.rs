@@ -3,11 +3,12 @@
 //! Invariant: this crate is pure. It does no input or output, reads no clock, starts no thread and
 //! holds no unsafe code, so every result can be replayed from its arguments.
 //!
-//! Reading order: `identity`, `reading`, `tensor`, `model`, `chip`, `target`, `workload`,
+//! Reading order: `identity`, `reading`, `tensor`, `model`, `chip`, `chip_figure`, `target`, `workload`,
 //! `accuracy`, `trial`, `statistics`, `nnls`, `form`, `knowledge`, `decide`, `regret`.
 
 pub mod accuracy;
 pub mod chip;
+pub mod chip_figure;
 pub mod decide;
 pub mod form;
 pub mod identity;

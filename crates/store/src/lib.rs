@@ -3,7 +3,7 @@
 //! Invariant: a write is complete or absent, and a raw sample is never changed or deleted. No other
 //! crate touches SQLite; rows and domain types are different types, translated here.
 //!
-//! Reading order: `error`, `open`, `copy`, `schema`, `column`, `catalogue`, `campaigns`, `trials`, `fits`,
+//! Reading order: `error`, `open`, `copy`, `schema`, `column`, `catalogue`, `chip_figures`, `campaigns`, `trials`, `fits`,
 //! `decisions`, `check`.
 
 // Lets unit tests share sample data with the integration tests and the benchmark.
@@ -18,6 +18,7 @@ mod sample_data;
 mod campaigns;
 mod catalogue;
 mod check;
+mod chip_figures;
 mod column;
 mod copy;
 mod decisions;
@@ -35,6 +36,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 pub use campaigns::{CampaignState, NewCampaign, StoredCampaign};
 pub use catalogue::{ModelRecord, StoredDiscovery, StoredModel, StoredTarget};
+pub use chip_figures::StoredChipFigure;
 pub use column::{CampaignId, DecisionId, HostId, TargetId, TrialId, VerificationId};
 pub use decisions::{NewDecision, NewVerification, StoredDecision, StoredVerification};
 pub use error::{Cause, OpenError, StoreError};

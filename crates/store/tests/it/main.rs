@@ -3,6 +3,7 @@
 //! Invariant: every test has its own folder and file.
 
 mod catalogue;
+mod chip_figures;
 mod concurrency;
 mod copies;
 mod learned;

@@ -5,6 +5,8 @@ use std::path::Path;
 use rusqlite::Connection;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::types::ValueRef;
+use siliconroute_core::chip::ChipKey;
+use siliconroute_core::chip_figure::MemoryLevel;
 use siliconroute_core::target::TargetKey;
 use siliconroute_store::{APPLICATION_ID, OpenOptions, SCHEMA_VERSION, Store, TrialFilter, TrialId};
 
@@ -14,6 +16,10 @@ const VERSIONS: &[(&str, &str)] = &[
     // Version 2 has another rule, and rows as before; version 3 more columns, which such rows leave empty.
     (include_str!("../../migrations/0002_json_or_null.sql"), include_str!("../fixtures/0001_rows.sql")),
     (include_str!("../../migrations/0003_workloads.sql"), include_str!("../fixtures/0001_rows.sql")),
+    (
+        include_str!("../../migrations/0004_chip_figures.sql"),
+        concat!(include_str!("../fixtures/0001_rows.sql"), include_str!("../fixtures/0004_rows.sql")),
+    ),
 ];
 
 #[test]
@@ -51,6 +57,15 @@ fn a_store_of_every_version_opens_with_its_rows() {
         assert_eq!(store.latest_verifications(None).unwrap()[0].regret_pct, Some(2.5));
         assert_eq!(store.campaigns().unwrap()[0].trials, 2);
         assert_eq!(store.samples(TrialId(1)).unwrap().len(), 3);
+        let figures = store.chip_figures(&ChipKey::cpu(), "x86_64_fast_chip_9_8c_16gh").unwrap();
+        assert_eq!(figures.len(), if index < 3 { 0 } else { 2 });
+        if let [overhead, bandwidth] = figures.as_slice() {
+            assert_eq!((overhead.figure.threads, overhead.figure.value), (2, 3.1e-7));
+            assert_eq!(
+                (bandwidth.figure.level, bandwidth.figure.samples.len()),
+                (Some(MemoryLevel::Memory), 2)
+            );
+        }
         drop(store);
         check_as_an_older_sqlite(&path);
     }
