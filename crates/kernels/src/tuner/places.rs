@@ -3,7 +3,7 @@
 //! Invariant: no place holds a CPU that the process may not use, and none is tried with more threads than the place has
 //! CPUs, the quota has CPUs' worth of time, or the cap allows.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -66,6 +66,9 @@ pub struct Place {
     pub name: String,
     /// The CPUs that threads are held on; `None` leaves them to the system.
     pub cpus: Option<Vec<u32>>,
+    /// The CPUs in the order in which measured threads take them, one each: one of every core first, the fastest cores
+    /// first, packages in turn. Empty where threads cannot be held.
+    pub order: Vec<u32>,
     /// The fewest threads that are tried here; fewer fit on a smaller place.
     pub least_threads: usize,
     /// The most threads that are tried here.
@@ -87,6 +90,11 @@ impl Room {
         }
     }
 
+    /// All CPUs that the process may use, ascending.
+    pub fn cpus(&self) -> Vec<u32> {
+        cpus_of(self.clusters.iter().flat_map(|cluster| &cluster.cores)).into_iter().collect()
+    }
+
     /// The most threads that are worth trying anywhere: at least 1.
     ///
     /// A thread beyond the quota only brings the moment nearer at which the kernel stops all of them, so the part of a
@@ -94,7 +102,7 @@ impl Room {
     pub fn most_threads(&self, cap: usize) -> usize {
         let quota = self.quota_cpus.filter(|quota| quota.is_finite() && *quota > 0.0);
         let granted = quota.map_or(usize::MAX, |quota| quota.floor().max(1.0) as usize);
-        cpus_of(self.clusters.iter().flat_map(|cluster| &cluster.cores)).len().min(granted).min(cap).max(1)
+        self.cpus().len().min(granted).min(cap).max(1)
     }
 
     /// The places worth trying, the smaller ones first; at least one.
@@ -111,7 +119,7 @@ impl Room {
         let everything: Vec<&Core> = clusters.iter().flat_map(|cluster| &cluster.cores).collect();
         let whole = |least: usize| place("all", &everything, false, least, most);
         if !self.holds_threads || everything.is_empty() {
-            return vec![whole(1)];
+            return vec![Place { order: Vec::new(), ..whole(1) }];
         }
         let mut places = match clusters.as_slice() {
             [only] => packages(&only.cores, most),
@@ -165,10 +173,26 @@ fn place(name: &str, cores: &[&Core], held: bool, least: usize, most: usize) -> 
     Place {
         name: name.to_owned(),
         cpus: held.then(|| cpus.into_iter().collect()),
+        order: order(cores),
         least_threads: least,
         most_threads,
         marks,
     }
+}
+
+/// The CPUs of some cores in the order in which threads take them.
+fn order(cores: &[&Core]) -> Vec<u32> {
+    let mut met: BTreeMap<u32, usize> = BTreeMap::new();
+    let mut ranked = Vec::new();
+    for core in cores.iter().filter(|core| !core.cpus.is_empty()) {
+        let of_package = met.entry(core.package).or_default();
+        ranked.extend(core.cpus.iter().enumerate().map(|(sibling, cpu)| (sibling, *of_package, *cpu)));
+        *of_package += 1;
+    }
+    // Cores of one package come fastest first, so the first of each package come before the second ones.
+    ranked.sort_by_key(|(sibling, of_package, _)| (*sibling, *of_package));
+    let mut taken = BTreeSet::new();
+    ranked.into_iter().map(|(_, _, cpu)| cpu).filter(|cpu| taken.insert(*cpu)).collect()
 }
 
 impl Place {

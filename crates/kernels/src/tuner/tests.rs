@@ -261,6 +261,16 @@ fn all_policies_are_measured_at_the_count_that_is_chosen() {
     }
 }
 
+#[test]
+fn threads_take_every_core_before_any_core_twice_and_packages_in_turn() {
+    let machine = hybrid_laptop();
+    let together = &machine.places.last().unwrap().order;
+    assert_eq!(together[..8], [0, 2, 4, 6, 8, 10, 12, 13]);
+    assert_eq!(together[14..], [1, 3, 5, 7, 9, 11]);
+    assert_eq!(two_sockets().places[1].order[..4], [0, 16, 1, 17]);
+    assert!(Room::uniform(4).places(16)[0].order.is_empty(), "nothing says that threads can be held");
+}
+
 fn any_room() -> impl Strategy<Value = Room> {
     let core = (0_u32..3, proptest::collection::vec(0_u32..64, 0..3));
     let kind = prop_oneof![
@@ -292,6 +302,8 @@ proptest! {
             prop_assert!(counts.iter().all(|c| (place.least_threads..=place.most_threads).contains(c)), "{counts:?}");
             prop_assert_eq!(counts.first(), Some(&place.least_threads));
             prop_assert_eq!(counts.last(), Some(&place.most_threads));
+            let all = place.order.iter().all(|cpu| room.cpus().contains(cpu));
+            prop_assert!(all && (place.order.is_empty() || place.order.len() >= place.most_threads), "{place:?}");
             if let Some(held) = &place.cpus {
                 prop_assert!(room.holds_threads && held.len() >= place.most_threads);
             }
