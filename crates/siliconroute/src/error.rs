@@ -15,6 +15,7 @@ use crate::machine::brief;
 use crate::models::ModelError;
 use crate::settings::SettingsError;
 use crate::space::{HOME_HINT, is_disk_full};
+use crate::tuning::TuneError;
 
 /// What to do about a package that is not there.
 const INSTALLED_HINT: &str = "`siliconroute packages list` shows which packages are installed";
@@ -76,6 +77,9 @@ pub enum Error {
     /// A model.
     #[error(transparent)]
     Model(Box<ModelError>),
+    /// Tuning this machine.
+    #[error(transparent)]
+    Tune(Box<TuneError>),
     /// Making inputs.
     #[error(transparent)]
     Inputs(Box<InputsError>),
@@ -244,6 +248,7 @@ boxed! {
     OpenStore(siliconroute_store::OpenError),
     Store(siliconroute_store::StoreError),
     Model(ModelError),
+    Tune(TuneError),
     Inputs(InputsError),
     Input(InputError),
     ArrayFile(ArrayFileError),
@@ -298,6 +303,7 @@ impl Error {
             | Self::Verify(_)
             | Self::AllFailed { .. }
             | Self::TargetFailed { .. }
+            | Self::Tune(_)
             | Self::Worker { .. }
             | Self::Write { .. } => ErrorKind::WorkFailed,
         }

@@ -9,6 +9,8 @@ use std::time::Duration;
 pub enum Stage {
     /// Looking at the machine.
     Machine,
+    /// Tuning threads and policy.
+    Tuning,
     /// Installing engine packages.
     Packages,
     /// Finding and proving targets.
@@ -30,6 +32,7 @@ impl Stage {
     pub fn title(self) -> &'static str {
         match self {
             Self::Machine => "machine",
+            Self::Tuning => "tuning",
             Self::Packages => "packages",
             Self::Targets => "targets",
             Self::Identifying => "identifying",

@@ -163,6 +163,11 @@ impl Home {
         self.root.join("cache")
     }
 
+    /// The tuning of each machine that uses this home, in a file of its own.
+    pub fn runtime(&self) -> PathBuf {
+        self.root.join("runtime")
+    }
+
     /// The settings file under `root`; it need not exist.
     pub fn settings_file(root: &Path) -> PathBuf {
         root.join("config.toml")

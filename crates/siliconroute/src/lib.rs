@@ -4,7 +4,7 @@
 //! application that embeds it can do too.
 //!
 //! Reading order: [`router`] (what is opened), [`settings`], [`home`], `opening`, [`space`], [`wording`], [`machine`],
-//! [`discovery`] (targets), [`engine_packages`], `verified` (what may be loaded), [`models`] with [`catalogue`],
+//! [`tuning`], [`discovery`] (targets), [`engine_packages`], `verified` (what may be loaded), [`models`] with [`catalogue`],
 //! [`inputs`] and [`array_file`], [`plan`], [`campaign`] and [`measure`] (trials) with `surroundings` and
 //! [`lookout`], [`identify`] (which chip answers), [`learn`] (knowledge), [`run`], [`evaluation`] and [`up`].
 
@@ -36,6 +36,7 @@ pub mod run;
 pub mod settings;
 pub mod space;
 mod surroundings;
+pub mod tuning;
 pub mod up;
 mod verified;
 pub mod wording;

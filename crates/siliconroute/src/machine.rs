@@ -15,7 +15,8 @@ use siliconroute_engine::packages::{
 };
 use siliconroute_engine::rten::RTEN_VERSION;
 use siliconroute_engine::worker::wire::EngineSpec;
-use siliconroute_hardware::{CacheKind, ChipFinding, HostFacts};
+pub use siliconroute_hardware::HostFacts;
+use siliconroute_hardware::{CacheKind, ChipFinding};
 
 use crate::discovery::EngineToAsk;
 
@@ -34,6 +35,23 @@ pub struct Machine {
     /// Whether a driver for general computing on a GPU is there.
     #[serde(skip)]
     gpu_driver: bool,
+}
+
+/// What this machine is cached under, and why.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct HostProfile {
+    /// The hardware id.
+    pub hardware_id: String,
+    /// Facts of the host.
+    pub host: HostFacts,
+}
+
+impl HostProfile {
+    /// Looks at this machine, and at no home.
+    pub fn detect() -> Self {
+        let host = siliconroute_hardware::detect_host();
+        Self { hardware_id: siliconroute_hardware::hardware_id(&host), host }
+    }
 }
 
 impl Machine {

@@ -30,6 +30,8 @@ use crate::machine::{Machine, describe_error, installed_packages};
 use crate::models::Models;
 use crate::opening::{Opened, ReadOnly};
 use crate::settings::Settings;
+use crate::tuning::Tuned;
+use crate::tuning::workbench::{ThisMachine, Workbench};
 use crate::verified::VerifiedLauncher;
 
 /// The argument by which this program is told to be a worker.
@@ -59,6 +61,8 @@ pub struct Options {
     pub sensors: OpenSensors,
     /// Looks at the state of the machine that decisions take into account.
     pub context: fn() -> Context,
+    /// What the machine is tuned with.
+    pub workbench: Arc<dyn Workbench>,
 }
 
 impl std::fmt::Debug for Options {
@@ -80,6 +84,7 @@ impl Options {
             fetcher: None,
             sensors: machine_sensors(),
             context: detect_context,
+            workbench: Arc::new(ThisMachine),
         }
     }
 }
@@ -104,6 +109,9 @@ pub struct Router {
     pub(crate) sleep: fn(Duration),
     pub(crate) sensors: OpenSensors,
     context: fn() -> Context,
+    pub(crate) workbench: Arc<dyn Workbench>,
+    /// What the tuning gave last.
+    pub(crate) tuned: Mutex<Option<Tuned>>,
     /// What the campaigns of this process found out about their targets' chips.
     pub(crate) identified: Mutex<BTreeMap<TargetKey, Checked>>,
 }
@@ -220,6 +228,8 @@ impl Router {
             sleep: options.sleep,
             sensors: options.sensors,
             context: options.context,
+            workbench: options.workbench,
+            tuned: Mutex::default(),
             identified: Mutex::default(),
         })
     }

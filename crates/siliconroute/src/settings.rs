@@ -136,6 +136,12 @@ const DEFINITIONS: &[Definition] = &[
         meaning: "how far outputs may lie from the reference",
     },
     Definition {
+        key: "autotune",
+        default: "true",
+        expected: "true or false",
+        meaning: "measure how many threads are best; else 4 and Static",
+    },
+    Definition {
         key: "busy_chip_factor",
         default: "1.3",
         expected: "a number from 1 to 100",
@@ -220,6 +226,18 @@ const DEFINITIONS: &[Definition] = &[
         meaning: "time for the samples of one trial beyond the least number",
     },
     Definition {
+        key: "tuning_budget_ms",
+        default: "140",
+        expected: "a whole number from 1 to 60000",
+        meaning: "time after which a tuning begins no further round",
+    },
+    Definition {
+        key: "tuning_threads",
+        default: "16",
+        expected: "a whole number from 1 to 1024",
+        meaning: "the most threads that a tuning tries",
+    },
+    Definition {
         key: "volatility_percent",
         default: "15",
         expected: "a number from 0 to 100, or off",
@@ -244,6 +262,8 @@ const DEFINITIONS: &[Definition] = &[
 pub struct Settings {
     /// How far outputs may lie from the reference.
     pub accuracy: AccuracyClass,
+    /// Whether threads and policy are measured.
+    pub autotune: bool,
     /// What decisions aim at.
     pub goal: Goal,
     /// The rules by which the state of the machine changes decisions.
@@ -258,6 +278,10 @@ pub struct Settings {
     pub software_adapters: bool,
     /// Sampling time of one trial beyond the least number of samples.
     pub trial_budget_ms: u64,
+    /// Time after which a tuning begins no further round.
+    pub tuning_budget_ms: u64,
+    /// The most threads that a tuning tries.
+    pub tuning_threads: u64,
     /// How long a worker may be silent.
     pub worker_deadline_s: u64,
     /// Share of the machine's memory that a worker may hold.
@@ -329,6 +353,7 @@ impl Settings {
         let values = Values { shown: &shown, file: file.as_deref() };
         Ok(Self {
             accuracy: values.parse("accuracy", parse_accuracy)?,
+            autotune: values.parse("autotune", |text| text.parse().ok())?,
             goal: values.parse("goal", parse_goal)?,
             rules: values.rules()?,
             offline: values.parse("offline", |text| text.parse().ok())?,
@@ -336,6 +361,8 @@ impl Settings {
             seed: values.parse("seed", |text| text.parse().ok())?,
             software_adapters: values.parse("software_adapters", |text| text.parse().ok())?,
             trial_budget_ms: values.parse("trial_budget_ms", |text| in_range(text, 1, 600_000))?,
+            tuning_budget_ms: values.parse("tuning_budget_ms", |text| in_range(text, 1, 60_000))?,
+            tuning_threads: values.parse("tuning_threads", |text| in_range(text, 1, 1024))?,
             worker_deadline_s: values.parse("worker_deadline_s", |text| in_range(text, 1, 86_400))?,
             worker_memory_percent: values.parse("worker_memory_percent", |text| in_range(text, 1, 100))?,
             shown,

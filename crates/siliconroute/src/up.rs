@@ -24,6 +24,7 @@ use crate::measure::{Job, Order};
 use crate::models::{Given, KnownModel, ModelError, write_synthetic};
 use crate::router::{Router, Targets};
 use crate::run::Routing;
+use crate::tuning::{Anew, UpTuning};
 
 /// Sessions of each case and target that a first start measures.
 ///
@@ -72,6 +73,8 @@ pub struct UpReport {
     pub evaluation: Evaluation,
     /// The hardware id.
     pub hardware_id: String,
+    /// Threads and policy of this machine; none where it could not be tuned.
+    pub tuning: Option<UpTuning>,
     /// The targets that were available.
     pub targets: Vec<TargetKey>,
     /// Trials measured by this start; 0 when everything was known.
@@ -107,6 +110,8 @@ impl UpReport {
 /// What the main job should do.
 #[derive(Debug, Clone, Default)]
 pub struct UpPlan {
+    /// Whether a kept tuning of the machine may be used.
+    pub tuning: Anew,
     /// Models of the user's own, measured besides the starter models.
     pub models: Vec<String>,
 }
@@ -175,6 +180,7 @@ impl Router {
             .map(|reference| self.fetch_model(reference, listener))
             .collect::<Result<Vec<_>, _>>()?;
         let owned = own.len();
+        let tuning = self.tune_at_start(plan.tuning, listener)?;
         self.install_recommended(listener)?;
         let targets = self.targets(listener)?;
         let (learning, unseen) = self.starter_cases(own, listener)?;
@@ -199,6 +205,7 @@ impl Router {
         Ok(UpReport {
             evaluation: Evaluation::of(decisions),
             hardware_id: self.machine.hardware_id.clone(),
+            tuning,
             targets: targets.discovery.available().map(|found| found.target.key.clone()).collect(),
             measured_trials,
             notices: recorder.notices,

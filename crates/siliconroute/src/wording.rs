@@ -23,6 +23,24 @@ pub fn binary_size(bytes: u64) -> String {
     }
 }
 
+/// The day of a moment in milliseconds since 1970, in UTC, such as `2026-11-30`.
+///
+/// By the method of Howard Hinnant, <https://howardhinnant.github.io/date_algorithms.html#civil_from_days>.
+pub fn utc_date(unix_ms: i64) -> String {
+    const DAYS_PER_ERA: i64 = 146_097;
+    // Days since 1 March of the year 0, so that a leap day ends its year.
+    let days = unix_ms.div_euclid(86_400_000) + 719_468;
+    let (era, day_of_era) = (days.div_euclid(DAYS_PER_ERA), days.rem_euclid(DAYS_PER_ERA));
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / (DAYS_PER_ERA - 1)) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = era * 400 + year_of_era + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -31,6 +49,24 @@ mod tests {
     fn one_is_not_many() {
         let counts: Vec<String> = [0, 1, 2].map(|count| counted(count, "case")).to_vec();
         assert_eq!(counts, ["0 cases", "1 case", "2 cases"]);
+    }
+
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        #[track_caller]
+        fn check(unix_ms: i64, expected: &str) {
+            assert_eq!(utc_date(unix_ms), expected);
+        }
+        check(0, "1970-01-01");
+        check(-1, "1969-12-31");
+        check(951_782_400_000, "2000-02-29");
+        check(951_868_800_000, "2000-03-01");
+        check(1_700_000_000_000, "2023-11-14");
+        check(4_107_542_399_999, "2100-02-28");
+        check(4_107_542_400_000, "2100-03-01");
+        // Absurd moments are far away and no fault.
+        utc_date(i64::MAX);
+        utc_date(i64::MIN);
     }
 
     #[test]

@@ -17,6 +17,7 @@ use tempfile::TempDir;
 
 use crate::launcher::FakeLauncher;
 use crate::sensors::FakeSensors;
+use crate::workbench::FakeWorkbench;
 
 /// A fetcher without a network.
 #[derive(Debug, Clone, Copy, Default)]
@@ -129,6 +130,7 @@ impl TestHome {
             sensors: FakeSensors::of(launcher, &[]),
             // Whatever machine the tests run on, its battery and heat decide nothing.
             context: Context::default,
+            workbench: Arc::new(FakeWorkbench::new(2)),
             ..Options::new(self.path().to_owned(), settings)
         }
     }

@@ -4,7 +4,8 @@
 //! never from a clock, so that a campaign over many cases takes milliseconds and always gives the same.
 //!
 //! Reading order: [`target`] (what a simulated target does), [`outputs`] (what it computes), [`worker`]
-//! (how it answers), [`launcher`] (what a test holds), [`sensors`] (what shows of it), [`home`] (a home folder around
+//! (how it answers), [`launcher`] (what a test holds), [`sensors`] (what shows of it),
+//! [`workbench`] (what is tuned), [`home`] (a home folder around
 //! all that).
 
 pub mod home;
@@ -12,6 +13,7 @@ pub mod launcher;
 pub mod outputs;
 pub mod sensors;
 pub mod target;
+pub mod workbench;
 pub mod worker;
 
 pub use home::{TestHome, Unreachable, step_clock};
@@ -21,3 +23,4 @@ pub use sensors::FakeSensors;
 pub use siliconroute_engine as engine;
 pub use siliconroute_onnx as onnx;
 pub use target::{Behaviour, FakeTarget, Fault, Moment, NodePlacement, Strike, TimeLaw};
+pub use workbench::FakeWorkbench;

@@ -18,4 +18,5 @@ mod replication;
 mod restarts;
 mod routing;
 mod simulated;
+mod tuning;
 mod up;

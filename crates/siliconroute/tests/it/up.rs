@@ -142,7 +142,7 @@ fn the_users_own_model_is_measured_too() {
     let router = simulated.router();
     router.generate_models(&["mlp-64w-2l".to_owned()], simulated.home.path(), &mut Silent).unwrap();
     std::fs::rename(simulated.home.path().join("mlp-64w-2l.onnx"), &own).unwrap();
-    let plan = UpPlan { models: vec![own.display().to_string()] };
+    let plan = UpPlan { models: vec![own.display().to_string()], ..UpPlan::default() };
     let report = router.up(&plan, &mut Silent).unwrap();
     assert_eq!(report.evaluation.decisions.len(), DECIDED + 1);
     let decision = decision(&report, "own", 1);
@@ -153,7 +153,7 @@ fn the_users_own_model_is_measured_too() {
 #[test]
 fn a_model_of_the_user_that_is_not_there_stops_the_start() {
     let simulated = Simulated::usual();
-    let plan = UpPlan { models: vec!["nowhere/model.onnx".to_owned()] };
+    let plan = UpPlan { models: vec!["nowhere/model.onnx".to_owned()], ..UpPlan::default() };
     let error: Error = simulated.router().up(&plan, &mut Silent).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Usage);
     assert_eq!(simulated.launcher.calls(), []);
@@ -171,7 +171,7 @@ fn a_model_of_the_user_that_no_target_can_run_is_told_and_is_a_failure() {
         router.generate_models(&["mlp-64w-2l".to_owned()], simulated.home.path(), &mut Silent).unwrap();
         let own = simulated.home.path().join("own.onnx");
         std::fs::rename(simulated.home.path().join("mlp-64w-2l.onnx"), &own).unwrap();
-        let plan = UpPlan { models: vec![own.display().to_string()] };
+        let plan = UpPlan { models: vec![own.display().to_string()], ..UpPlan::default() };
         let report = router.up(&plan, &mut Silent).unwrap();
         assert_eq!(report.failure(), Some(kind));
         let notice =
