@@ -27,19 +27,20 @@ work_failed, usage, nothing_suitable, store or interrupted; the hint may be null
 
 /// Measures ONNX models on every chip of this machine and routes each inference to the best one.
 #[derive(Debug, Parser)]
-#[command(name = "siliconroute", bin_name = "siliconroute", version, after_help = EXIT_CODES, propagate_version = true)]
+#[command(name = "siliconroute", bin_name = "siliconroute", version, after_help = EXIT_CODES, propagate_version = true, arg_required_else_help = true)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) global: Global,
+    // Only `--profile-info` does without one.
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: Option<Command>,
 }
 
 impl Arguments {
     /// Whether standard output is for one JSON document.
     pub(crate) fn wants_document(&self) -> bool {
         let format = match &self.command {
-            Command::Bench(bench) => bench.output,
+            Some(Command::Bench(bench)) => bench.output,
             _ => None,
         };
         self.global.json || format == Some(Format::Json)
@@ -47,7 +48,21 @@ impl Arguments {
 
     /// What of the arguments goes against one another or would be ignored, in a sentence.
     pub(crate) fn contradiction(&self) -> Option<String> {
-        let Command::Bench(bench) = &self.command else { return None };
+        if self.global.no_autotune && self.global.recalibrate {
+            return Some("--no-autotune measures nothing, so --recalibrate would be ignored".to_owned());
+        }
+        let tunes_nothing = match &self.command {
+            Some(Command::Doctor) => Some("doctor"),
+            Some(Command::Config(_)) => Some("config"),
+            Some(Command::Completions { .. }) => Some("completions"),
+            _ => None,
+        };
+        if let Some(name) = tunes_nothing.filter(|_| self.global.recalibrate) {
+            return Some(format!(
+                "`{name}` opens no home to keep a tuning in, so --recalibrate would be ignored"
+            ));
+        }
+        let Some(Command::Bench(bench)) = &self.command else { return None };
         if let Some(format @ (Format::Table | Format::Csv | Format::Md)) = bench.output
             && self.global.json
         {
@@ -90,6 +105,15 @@ pub(crate) struct Global {
     /// Seed of input values and of the order of trials.
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "N")]
     pub(crate) seed: Option<u64>,
+    /// Tune nothing: 4 threads, Static.
+    #[arg(long, global = true, help_heading = GLOBAL)]
+    pub(crate) no_autotune: bool,
+    /// Tune this machine anew before anything else.
+    #[arg(long, global = true, help_heading = GLOBAL)]
+    pub(crate) recalibrate: bool,
+    /// Print the hardware id and the facts of the host as JSON, and do nothing else.
+    #[arg(long, global = true, help_heading = GLOBAL)]
+    pub(crate) profile_info: bool,
 }
 
 impl Global {
@@ -98,6 +122,9 @@ impl Global {
         let mut flags = BTreeMap::new();
         if self.offline {
             flags.insert("offline", "true".to_owned());
+        }
+        if self.no_autotune {
+            flags.insert("autotune", "false".to_owned());
         }
         if let Some(seed) = self.seed {
             flags.insert("seed", seed.to_string());
@@ -119,6 +146,8 @@ pub(crate) enum Command {
     /// List, fetch, inspect and generate models.
     #[command(subcommand)]
     Models(ModelsCommand),
+    /// Find how many threads are best on this machine, and how work is best divided among them.
+    Tune(Tune),
     /// Measure models on targets.
     Bench(Bench),
     /// Show the hardware models fitted to this machine's measurements.
@@ -238,6 +267,14 @@ pub(crate) enum ModelsCommand {
         #[arg(long, value_name = "DIR")]
         to: Option<PathBuf>,
     },
+}
+
+/// Arguments of `tune`.
+#[derive(Debug, Args)]
+pub(crate) struct Tune {
+    /// Measure all seven policies, which is the default.
+    #[arg(long)]
+    pub(crate) all_policies: bool,
 }
 
 /// How free dimensions are bound.

@@ -10,6 +10,7 @@ mod models;
 mod packages;
 mod route;
 mod run;
+mod tune;
 mod up;
 
 use std::path::PathBuf;
@@ -19,9 +20,11 @@ use std::sync::atomic::AtomicBool;
 
 use siliconroute::doctor::Patient;
 use siliconroute::home::Home;
+use siliconroute::machine::HostProfile;
 use siliconroute::models::{Given, KnownModel};
 use siliconroute::run::Routing;
 use siliconroute::settings::{Settings, parse_accuracy, parse_goal, parse_workload};
+use siliconroute::tuning::Anew;
 use siliconroute::{Error, Options, Router, array_file};
 use siliconroute_core::decide::Limits;
 use siliconroute_core::{Case, ChipKind};
@@ -42,7 +45,12 @@ pub(crate) fn run(
     output: &Output,
     cancelled: &Arc<AtomicBool>,
 ) -> Result<ExitCode, Error> {
-    if let Command::Completions { shell } = &arguments.command {
+    if arguments.global.profile_info {
+        output.document(&HostProfile::detect());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let Some(command) = &arguments.command else { return Ok(ExitCode::SUCCESS) };
+    if let Command::Completions { shell } = command {
         print_completions(*shell, output);
         return Ok(ExitCode::SUCCESS);
     }
@@ -54,7 +62,7 @@ pub(crate) fn run(
         None => Home::root_from_environment(),
     };
     let ignored_variable = arguments.global.home.is_none().then(Home::ignored_variable).flatten();
-    if let Command::Doctor = &arguments.command {
+    if let Command::Doctor = command {
         let settings =
             Settings::resolve_at(home.as_deref().ok(), unicode_environment(), &arguments.global.settings());
         let patient = Patient { home, settings, ignored_variable, cancelled: Arc::clone(cancelled) };
@@ -65,7 +73,7 @@ pub(crate) fn run(
     }
     let home = home?;
     let settings = Settings::resolve(&home, unicode_environment(), &arguments.global.settings())?;
-    if let Command::Config(command) = &arguments.command {
+    if let Command::Config(command) = command {
         return Ok(config::run(command, &settings, output));
     }
     let options = Options { cancelled: Arc::clone(cancelled), ..Options::new(home, settings) };
@@ -73,8 +81,13 @@ pub(crate) fn run(
     if let Some(reason) = session.router.read_only() {
         output.note(format!("the home is read-only, so nothing of this is kept: {reason}"));
     }
-    match &arguments.command {
-        Command::Up(command) => up::run(&session, command),
+    let anew = if arguments.global.recalibrate { Anew::Always } else { Anew::IfNeeded };
+    if anew == Anew::Always && !matches!(command, Command::Up(_) | Command::Tune(_)) {
+        session.router.tune(anew, &mut session.progress())?;
+    }
+    match command {
+        Command::Up(command) => up::run(&session, command, anew),
+        Command::Tune(command) => tune::run(&session, command, anew),
         Command::Devices(command) => devices::run(&session, command),
         Command::Packages(command) => packages::run(&session, command),
         Command::Models(command) => models::run(&session, command),

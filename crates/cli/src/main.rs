@@ -22,6 +22,9 @@ use siliconroute::router::WORKER_ARGUMENT;
 use arguments::Arguments;
 use output::{Output, VisibleErrors};
 
+/// What is said where a command is missing.
+const NO_COMMAND: &str = "'siliconroute' requires a subcommand but one was not provided";
+
 fn main() -> ExitCode {
     if std::env::args_os().skip(1).eq([WORKER_ARGUMENT]) {
         return match siliconroute::worker::run_worker() {
@@ -39,6 +42,10 @@ fn main() -> ExitCode {
     if let Some(contradiction) = arguments.contradiction() {
         let mut command = Arguments::command();
         return usage::refuse(command.error(Misuse::ArgumentConflict, contradiction));
+    }
+    if arguments.command.is_none() && !arguments.global.profile_info {
+        let mut command = Arguments::command();
+        return usage::refuse(command.error(Misuse::MissingSubcommand, NO_COMMAND));
     }
     start_logging(arguments.global.verbose);
     let cancelled = Arc::new(AtomicBool::new(false));

@@ -3,14 +3,15 @@
 use std::process::ExitCode;
 
 use siliconroute::Error;
+use siliconroute::tuning::Anew;
 use siliconroute::up::{UpPlan, UpReport};
 
 use super::Session;
 use super::evaluate::print_evaluation;
 use crate::arguments::Up;
 
-pub(super) fn run(session: &Session<'_>, arguments: &Up) -> Result<ExitCode, Error> {
-    let plan = UpPlan { models: arguments.models.clone() };
+pub(super) fn run(session: &Session<'_>, arguments: &Up, tuning: Anew) -> Result<ExitCode, Error> {
+    let plan = UpPlan { tuning, models: arguments.models.clone() };
     let report = session.router.up(&plan, &mut session.progress())?;
     print(session, &report);
     if !arguments.once && !session.output.json {

@@ -19,6 +19,7 @@ fn every_command_prints_one_document() {
         ("siliconroute.model/1", &["models", "inspect", MODEL]),
         ("siliconroute.bench/1", &["bench", "-m", MODEL, "--iterations", "1"]),
         ("siliconroute.bench/1", &["bench", "-m", MODEL, "--iterations", "1", "-o", "json"]),
+        ("siliconroute.tuning/1", &["tune"]),
         ("siliconroute.fits/1", &["fit"]),
         ("siliconroute.decision/1", &["route", "-m", MODEL]),
         ("siliconroute.run/1", &["run", "-m", MODEL]),

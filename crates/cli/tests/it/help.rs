@@ -10,6 +10,7 @@ const COMMANDS: &[&str] = &[
     "devices",
     "packages",
     "models",
+    "tune",
     "bench",
     "fit",
     "route",

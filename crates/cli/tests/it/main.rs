@@ -28,5 +28,6 @@ mod side_by_side;
 mod stores;
 mod targets;
 mod terminals;
+mod tuning;
 mod up;
 mod worker;

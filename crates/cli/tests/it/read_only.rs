@@ -44,6 +44,7 @@ fn check(sandbox: &Sandbox, hint: &str, run: impl Fn(&[&str]) -> Ran) {
         &["devices"][..],
         &["doctor"],
         &["fit"],
+        &["tune"],
         &["models", "list"],
         &["models", "inspect", MODEL],
         &["models", "inspect", "own.onnx"],

@@ -205,6 +205,8 @@ fn refuses_wrong_flags() {
     check(&["evaluate", "--stored", "--batch", "2"], &["--model <MODEL>"]);
     check(&["completions", "tcsh"], &["'tcsh'", "bash"]);
     check(&["devices", "--seed", "x"], &["'x'", "--seed"]);
+    check(&["tune", "--no-autotune", "--recalibrate"], &["--recalibrate would be ignored"]);
+    check(&["config", "show", "--recalibrate"], &["`config`", "--recalibrate would be ignored"]);
 }
 
 #[test]
