@@ -4,12 +4,13 @@
 //! holds no unsafe code, so every result can be replayed from its arguments.
 //!
 //! Reading order: `identity`, `reading`, `tensor`, `model`, `chip`, `chip_figure`, `target`, `workload`,
-//! `accuracy`, `trial`, `statistics`, `nnls`, `form`, `knowledge`, `decide`, `regret`.
+//! `accuracy`, `energy`, `trial`, `statistics`, `nnls`, `form`, `knowledge`, `decide`, `regret`.
 
 pub mod accuracy;
 pub mod chip;
 pub mod chip_figure;
 pub mod decide;
+pub mod energy;
 pub mod form;
 pub mod identity;
 pub mod knowledge;

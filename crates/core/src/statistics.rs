@@ -18,7 +18,7 @@ mod replication;
 mod sessions;
 mod signed_rank;
 mod stopping;
-mod student;
+pub(crate) mod student;
 mod summary;
 #[cfg(test)]
 mod tests;

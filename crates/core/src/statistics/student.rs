@@ -38,7 +38,7 @@ pub(super) fn two_sided_p(t: f64, degrees: usize) -> f64 {
 /// The t for which P(|T| ≤ t) is `confidence`, such as 12.706 for 95 % and one degree of freedom.
 ///
 /// `None` without degrees of freedom or when the confidence is not strictly between 0 and 1.
-pub(super) fn critical(confidence: f64, degrees: usize) -> Option<f64> {
+pub(crate) fn critical(confidence: f64, degrees: usize) -> Option<f64> {
     if degrees == 0 || !(confidence > 0.0 && confidence < 1.0) {
         return None;
     }
