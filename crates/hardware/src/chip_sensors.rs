@@ -356,7 +356,7 @@ fn real(chips: &[Chip]) -> impl Iterator<Item = &Chip> {
     chips.iter().filter(|chip| !chip.software)
 }
 
-fn is_nvidia(chip: &Chip) -> bool {
+pub(crate) fn is_nvidia(chip: &Chip) -> bool {
     const NVIDIA: u16 = 0x10de;
     chip.kind == ChipKind::Gpu && chip.identity.pci_vendor == Some(NVIDIA)
 }

@@ -6,7 +6,7 @@
 //!
 //! Reading order: `roots`, `guard`, `processor`, `topology`, `host`, `allowance`, `hardware_id`, `chips`, `vulkan`,
 //! `conditions`, `glance`, `interference`, `process`, `disk`, `file_cache`, `timer`, `counters`, `chip_sensors`,
-//! `identify`, then the readers in `linux` and the thin system calls in `os`.
+//! `energy_meters`, `identify`, then the readers in `linux` and the thin system calls in `os`.
 
 mod allowance;
 mod chip_sensors;
@@ -14,6 +14,7 @@ mod chips;
 mod conditions;
 mod counters;
 mod disk;
+mod energy_meters;
 mod file_cache;
 mod glance;
 mod guard;
@@ -63,6 +64,7 @@ pub use conditions::{
     detect_conditions,
 };
 pub use disk::free_space_bytes;
+pub use energy_meters::{EnergyMeters, MeterReading, lies_in_package};
 pub use file_cache::{FileCache, evict_from_file_cache, resident_share};
 pub use glance::{Glance, detect_glance};
 pub use hardware_id::{clean_cpu_name, hardware_id};

@@ -276,7 +276,7 @@ fn with_version(roots: &Roots, driver: String) -> String {
 }
 
 /// A name as one component of a path, so that text from a file never leads out of a folder.
-pub(super) fn safe_name(name: &str) -> String {
+pub(crate) fn safe_name(name: &str) -> String {
     name.replace(['/', '\\'], "_").replace("..", "_")
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Invariant: nothing is loaded, and nothing is written.
 
-use siliconroute_core::Chip;
+use siliconroute_core::{Chip, Reading};
 
 use crate::chip_sensors::{ChipSample, ProcessChipUse};
 
@@ -16,6 +16,10 @@ impl Nvidia {
     }
 
     pub(crate) fn fill(&mut self, _chip: &Chip, _sample: &mut ChipSample) {}
+
+    pub(crate) fn total_energy_millijoules(&mut self, _chip: &Chip) -> Reading<u64> {
+        Reading::unavailable("NVIDIA makes no driver for this system")
+    }
 
     pub(crate) fn fill_process(&mut self, _chip: &Chip, _pid: u32, _found: &mut ProcessChipUse) {}
 }

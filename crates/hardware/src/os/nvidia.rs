@@ -63,6 +63,15 @@ impl Nvidia {
         merge(sample, told);
     }
 
+    /// The energy that the GPU has used since its driver was loaded, in millijoules.
+    pub(crate) fn total_energy_millijoules(&mut self, chip: &Chip) -> Reading<u64> {
+        let asked = chip.clone();
+        let told = self
+            .0
+            .ask(move |state| state.device(&asked).and_then(|(library, device)| library.energy(device)));
+        told.and_then(|energy| energy)
+    }
+
     /// Writes the memory that `pid` has on the GPU into `found`.
     pub(crate) fn fill_process(&mut self, chip: &Chip, pid: u32, found: &mut ProcessChipUse) {
         let asked = chip.clone();
@@ -213,6 +222,14 @@ impl Library {
             memory_used_bytes: memory.map(|memory| memory.used),
             limits: limits.map(limits_of),
         }
+    }
+
+    fn energy(&self, Device(device): Device) -> Reading<u64> {
+        self.ask("energy", &self.functions.nvmlDeviceGetTotalEnergyConsumption, |function| {
+            let mut millijoules = 0;
+            // SAFETY: the handle is the library's own, and the call writes one number.
+            (unsafe { function(device, &raw mut millijoules) }, millijoules)
+        })
     }
 
     /// Asks one question: `call` hands the function what it needs, and returns its status and answer.
