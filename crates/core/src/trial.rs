@@ -8,6 +8,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::accuracy::{OutputDifference, OutputFault};
+use crate::energy::{EnergyRun, NOT_MEASURED};
 use crate::identity::CaseId;
 use crate::reading::Reading;
 use crate::target::TargetKey;
@@ -295,6 +296,13 @@ pub struct Measurement {
     pub placement: Reading<Placement>,
     /// The check of the outputs.
     pub outputs: OutputCheck,
+    /// What meters of energy read while the target rested and while it worked.
+    #[serde(default = "not_measured")]
+    pub energy: Reading<EnergyRun>,
+}
+
+fn not_measured() -> Reading<EnergyRun> {
+    Reading::unavailable(NOT_MEASURED)
 }
 
 /// A trial as it goes into the store.

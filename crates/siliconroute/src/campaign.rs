@@ -3,10 +3,11 @@
 //! Invariant: all targets of a case are measured in turns whose order is shuffled from a recorded seed, each in a
 //! worker of its own; what fails on one of them is recorded and disturbs no other.
 //!
-//! Reading order: this file, `workers`, `subject`, then the workloads `sustained` and `throughput`,
-//! `idle_loaded`, `cold_start`.
+//! Reading order: this file, `workers`, `subject`, then the workloads `sustained` (with `energy`) and
+//! `throughput`, `idle_loaded`, `cold_start`.
 
 mod cold_start;
+mod energy;
 mod idle_loaded;
 mod order;
 mod outputs;
@@ -19,13 +20,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use siliconroute_core::energy::MeterSeries;
 use siliconroute_core::tensor::{NamedTensor, TensorSpec};
 use siliconroute_core::trial::{FileCache, Preparation, Purpose, Trial};
-use siliconroute_core::{Case, TargetKey, Workload};
+use siliconroute_core::{Case, Reading, TargetKey, Workload};
 use siliconroute_hardware::Conditions;
 
 use crate::discovery::Found;
 
+pub use energy::EnergyWindows;
 use order::Shuffle;
 pub(crate) use outputs::TRUSTED_REFERENCES;
 use outputs::{SessionOutputs, check_outputs};
@@ -69,6 +72,8 @@ pub struct Sampling {
     pub cold_rest: Duration,
     /// Where the files of a cold start are to lie; each gives a trial of its own.
     pub cold_files: Vec<FileCache>,
+    /// Windows in which energy is measured after the samples of the sustained workload; `None` measures none.
+    pub energy: Option<EnergyWindows>,
 }
 
 impl Default for Sampling {
@@ -89,6 +94,7 @@ impl Default for Sampling {
             rests: vec![Duration::from_secs(10)],
             cold_rest: Duration::from_millis(500),
             cold_files: vec![FileCache::Warm],
+            energy: None,
         }
     }
 }
@@ -189,6 +195,24 @@ pub trait Surroundings {
     /// # Errors
     /// Why it cannot be done or was not.
     fn drop_from_file_cache(&self, files: &[PathBuf]) -> Result<(), String>;
+
+    /// Begins to read meters of energy, until [`Self::end_metering`]; a reason where none tells that of `found`.
+    fn begin_metering(&self, _found: &Found) -> Reading<()> {
+        Reading::unavailable("nothing here reads a meter")
+    }
+
+    /// Leaves the meters alone.
+    fn end_metering(&self) {}
+
+    /// The time now, on the scale of the meters' readings.
+    fn metered_now(&self) -> Duration {
+        self.elapsed()
+    }
+
+    /// What the meters of `found` read from `begin` to `end`, in seconds since `begin`.
+    fn meter_series(&self, _found: &Found, _begin: Duration, _end: Duration) -> Reading<Vec<MeterSeries>> {
+        Reading::unavailable("nothing here reads a meter")
+    }
 
     /// Whether the user wants to stop.
     fn is_cancelled(&self) -> bool;

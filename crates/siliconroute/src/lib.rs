@@ -5,8 +5,9 @@
 //!
 //! Reading order: [`router`] (what is opened), [`settings`], [`home`], `opening`, [`space`], [`wording`], [`machine`],
 //! [`tuning`], [`discovery`] (targets), [`engine_packages`], `verified` (what may be loaded), [`models`] with [`catalogue`],
-//! [`inputs`] and [`array_file`], [`plan`], [`campaign`] and [`measure`] (trials) with `surroundings` and
-//! [`lookout`], [`identify`] (which chip answers), [`learn`] (knowledge), [`run`], [`evaluation`] and [`up`].
+//! [`inputs`] and [`array_file`], [`plan`], [`campaign`] and [`measure`] (trials) with `surroundings`, [`sampler`],
+//! [`lookout`] and [`telemetry`], [`identify`] (which chip answers), [`learn`] (knowledge), [`context`], [`run`],
+//! [`evaluation`] and [`up`].
 
 pub mod array_file;
 pub mod campaign;
@@ -27,15 +28,18 @@ pub mod lookout;
 mod lost_packages;
 pub mod machine;
 pub mod measure;
+mod metering;
 pub mod models;
 mod opening;
 mod output_place;
 pub mod plan;
 pub mod router;
 pub mod run;
+pub mod sampler;
 pub mod settings;
 pub mod space;
 mod surroundings;
+pub mod telemetry;
 pub mod tuning;
 pub mod up;
 mod verified;

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use siliconroute_core::statistics::Replication;
@@ -19,9 +20,10 @@ use crate::error::Error;
 use crate::event::{Event, Listener, Stage};
 use crate::home::MeasuringLock;
 use crate::inputs;
-use crate::lookout::{self, Lookout, machine_eyes};
+use crate::lookout::Lookout;
 use crate::models::KnownModel;
 use crate::router::{Router, Targets};
+use crate::sampler::Attention;
 use crate::surroundings::{Machinery, SamplingRecord};
 
 /// What to do about a case of which nothing is known in `workload`.
@@ -141,19 +143,31 @@ impl Router {
             started_unix_ms: (self.clock)(),
             plan: &plan_document(jobs, order.sampling),
         })?;
-        let eyes = machine_eyes(self.chips_to_look_at(jobs, targets), Arc::clone(&self.sensors));
-        let lookout = Lookout::start(eyes, lookout::PERIOD);
+        let metering = Arc::<AtomicBool>::default();
+        let attention = Attention {
+            chips: self.chips_to_look_at(jobs, targets),
+            energy: match order.sampling.energy {
+                Some(_) => Reading::Available(self.chips_of(jobs, targets)),
+                None => Reading::unavailable("not asked for"),
+            },
+            metering: Arc::clone(&metering),
+            details: Reading::unavailable("not asked while something is measured"),
+        };
+        let started_unix_ms = (self.clock)();
+        let period = Duration::from_millis(self.settings.telemetry_period_ms);
+        let lookout = Lookout::start(self.watcher().eyes(attention), period);
         let mut running = Running {
             router: self,
             targets,
             order,
             id: campaign,
             workers: Workers::new(self.launcher.as_ref()),
-            machinery: Machinery::new(self, Instant::now(), lookout),
+            machinery: Machinery::new(self, Instant::now(), lookout, metering, started_unix_ms),
             rows: BTreeMap::new(),
         };
         let outcome = running.measure_jobs(jobs, listener);
         running.machinery.stop_looking();
+        running.machinery.record_rest(campaign);
         running.tell_notices(listener);
         let complete = outcome.as_ref().is_ok_and(|measured| !measured.interrupted);
         self.store.finish_campaign(campaign, complete, (self.clock)())?;
@@ -197,16 +211,23 @@ impl Router {
                 "not read where chips rest or start cold: a sensor that is read may keep a chip or its driver awake",
             );
         }
+        let mut chips = self.chips_of(jobs, targets);
+        chips.retain(|chip| chip.kind != ChipKind::Cpu);
+        let none = "the campaign measures on no chip beside the CPU";
+        Reading::from_option((!chips.is_empty()).then_some(chips), none)
+    }
+
+    /// The chips that `jobs` measure on, but for those that software imitates.
+    fn chips_of(&self, jobs: &[Job], targets: &Targets) -> Vec<Chip> {
         let mut chips: Vec<Chip> = Vec::new();
         for key in jobs.iter().flat_map(|job| &job.targets) {
             let Ok(found) = targets.resolve(key.as_str()) else { continue };
             let chip = self.chip_of(&found);
-            if chip.kind != ChipKind::Cpu && !chip.software && !chips.iter().any(|it| it.key == chip.key) {
+            if !chip.software && !chips.iter().any(|it| it.key == chip.key) {
                 chips.push(chip);
             }
         }
-        let none = "the campaign measures on no chip beside the CPU";
-        Reading::from_option((!chips.is_empty()).then_some(chips), none)
+        chips
     }
 
     /// How many sessions of a job's model may be alive at once without filling the memory.
@@ -328,6 +349,7 @@ impl Running<'_> {
                 let text = "its file changed while it was measured, so nothing of that is kept";
                 self.machinery.note(format!("{} {}: {text}", job.case.label(), job.workload));
             }
+            self.machinery.record(self.id);
             self.tell_notices(listener);
             measured.interrupted |= router.is_cancelled();
             // Half a session of a model to learn from would count as a whole one.

@@ -136,7 +136,8 @@ fn sustained_s(call_s: f64, sampling: &Sampling) -> f64 {
             (least + sampling.budget.as_secs_f64() / 2.0).min(sampling.hard_limit.as_secs_f64().max(call_s))
         }
     };
-    GUESSED_CREATION_S + warm_up_s(call_s, sampling) + rounds * turn_s + samples_s
+    let energy_s = sampling.energy.map_or(0.0, |windows| windows.total().as_secs_f64() + call_s);
+    GUESSED_CREATION_S + warm_up_s(call_s, sampling) + rounds * turn_s + samples_s + energy_s
 }
 
 /// The time of one call as it was measured or predicted.

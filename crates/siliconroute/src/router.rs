@@ -29,6 +29,7 @@ use crate::lost_packages::LostPackage;
 use crate::machine::{Machine, describe_error, installed_packages};
 use crate::models::Models;
 use crate::opening::{Opened, ReadOnly};
+use crate::sampler::{OpenMeters, machine_meters};
 use crate::settings::Settings;
 use crate::tuning::Tuned;
 use crate::tuning::workbench::{ThisMachine, Workbench};
@@ -63,6 +64,8 @@ pub struct Options {
     pub context: fn() -> Context,
     /// What the machine is tuned with.
     pub workbench: Arc<dyn Workbench>,
+    /// Opens the machine's meters of energy.
+    pub meters: OpenMeters,
 }
 
 impl std::fmt::Debug for Options {
@@ -85,6 +88,7 @@ impl Options {
             sensors: machine_sensors(),
             context: detect_context,
             workbench: Arc::new(ThisMachine),
+            meters: machine_meters(),
         }
     }
 }
@@ -112,6 +116,7 @@ pub struct Router {
     pub(crate) workbench: Arc<dyn Workbench>,
     /// What the tuning gave last.
     pub(crate) tuned: Mutex<Option<Tuned>>,
+    pub(crate) meters: OpenMeters,
     /// What the campaigns of this process found out about their targets' chips.
     pub(crate) identified: Mutex<BTreeMap<TargetKey, Checked>>,
 }
@@ -230,6 +235,7 @@ impl Router {
             context: options.context,
             workbench: options.workbench,
             tuned: Mutex::default(),
+            meters: options.meters,
             identified: Mutex::default(),
         })
     }

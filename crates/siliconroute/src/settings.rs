@@ -220,6 +220,12 @@ const DEFINITIONS: &[Definition] = &[
         meaning: "take software imitations of a GPU for targets",
     },
     Definition {
+        key: "telemetry_period_ms",
+        default: "1000",
+        expected: "a whole number from 100 to 60000",
+        meaning: "time between two looks at the sensors",
+    },
+    Definition {
         key: "trial_budget_ms",
         default: "200",
         expected: "a whole number from 1 to 600000",
@@ -276,6 +282,8 @@ pub struct Settings {
     pub seed: u64,
     /// Whether software imitations of a GPU are targets.
     pub software_adapters: bool,
+    /// Time between two looks at the sensors.
+    pub telemetry_period_ms: u64,
     /// Sampling time of one trial beyond the least number of samples.
     pub trial_budget_ms: u64,
     /// Time after which a tuning begins no further round.
@@ -360,6 +368,7 @@ impl Settings {
             read_only: values.parse("read_only", |text| text.parse().ok())?,
             seed: values.parse("seed", |text| text.parse().ok())?,
             software_adapters: values.parse("software_adapters", |text| text.parse().ok())?,
+            telemetry_period_ms: values.parse("telemetry_period_ms", |text| in_range(text, 100, 60_000))?,
             trial_budget_ms: values.parse("trial_budget_ms", |text| in_range(text, 1, 600_000))?,
             tuning_budget_ms: values.parse("tuning_budget_ms", |text| in_range(text, 1, 60_000))?,
             tuning_threads: values.parse("tuning_threads", |text| in_range(text, 1, 1024))?,

@@ -5,24 +5,37 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use siliconroute_core::{Reading, TargetKey};
+use siliconroute_core::energy::MeterSeries;
+use siliconroute_core::{ChipKey, Reading, TargetKey};
 use siliconroute_hardware::{
     Conditions, FileCache, Interference, TimerFacts, evict_from_file_cache, timer_facts,
 };
+use siliconroute_store::CampaignId;
 
 use crate::campaign::{Circumstances, Sampling, Surroundings};
+use crate::discovery::Found;
 use crate::lookout::{Lookout, Seen};
+use crate::machine::describe_error;
+use crate::metering::meter_series;
 use crate::router::Router;
 use crate::settings::Origin;
+use crate::telemetry::Recorder;
 
 /// A file counts as dropped from the file cache with no more than this share of it kept.
 const MOST_KEPT: f64 = 0.02;
 
 /// Longest sleep between two looks at whether the user wants to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Looks beyond the one under way until a meter has had the time to tell something.
+const LOOKS_FOR_POWER: u64 = 2;
+/// How long is waited for them at most, however slow the pace.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// The machine that the router runs on.
 pub(crate) struct Machinery<'r> {
@@ -31,6 +44,11 @@ pub(crate) struct Machinery<'r> {
     notices: RefCell<Vec<String>>,
     timer: TimerFacts,
     lookout: Lookout,
+    /// Tells the sampler whether to read meters of energy.
+    metering: Arc<AtomicBool>,
+    /// Chips whose energy no meter tells, with the reason.
+    unmetered: RefCell<BTreeMap<ChipKey, String>>,
+    recorder: RefCell<Recorder>,
 }
 
 /// A trial's conditions as they are stored.
@@ -84,6 +102,9 @@ pub(crate) struct SamplingRecord {
     fixed_iterations: Option<u32>,
     cool_down_s: f64,
     repetitions: u32,
+    /// Rest and load of the windows of energy, where energy is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    energy_s: Option<[f64; 2]>,
 }
 
 impl SamplingRecord {
@@ -98,6 +119,7 @@ impl SamplingRecord {
             fixed_iterations: sampling.fixed_iterations,
             cool_down_s: sampling.cool_down.as_secs_f64(),
             repetitions: sampling.repetitions,
+            energy_s: sampling.energy.map(|windows| [windows.idle.as_secs_f64(), windows.load.as_secs_f64()]),
         }
     }
 }
@@ -120,8 +142,46 @@ fn changed_settings(router: &Router) -> BTreeMap<&'static str, &str> {
 }
 
 impl<'r> Machinery<'r> {
-    pub(crate) fn new(router: &'r Router, begin: Instant, lookout: Lookout) -> Self {
-        Self { router, begin, notices: RefCell::default(), timer: timer_facts(), lookout }
+    /// `metering` is what the eyes of the lookout look at, and `started_unix_ms` when it started.
+    pub(crate) fn new(
+        router: &'r Router,
+        begin: Instant,
+        lookout: Lookout,
+        metering: Arc<AtomicBool>,
+        started_unix_ms: i64,
+    ) -> Self {
+        Self {
+            router,
+            begin,
+            notices: RefCell::default(),
+            timer: timer_facts(),
+            lookout,
+            metering,
+            unmetered: RefCell::default(),
+            recorder: RefCell::new(Recorder::new(started_unix_ms)),
+        }
+    }
+
+    /// Brings what was seen so far into the store, between two jobs; what cannot be written now waits.
+    pub(crate) fn record(&self, campaign: CampaignId) {
+        let mut recorder = self.recorder.borrow_mut();
+        if let Err(error) = recorder.write(self.lookout.sampler(), &self.router.store, Some(campaign)) {
+            tracing::info!("what the sensors told waits to be stored: {}", describe_error(&error));
+        }
+    }
+
+    /// [`Self::record`] for the last time.
+    pub(crate) fn record_rest(&self, campaign: CampaignId) {
+        let mut recorder = self.recorder.borrow_mut();
+        let written = recorder.write(self.lookout.sampler(), &self.router.store, Some(campaign));
+        let lost = recorder.lost();
+        match written {
+            Ok(_) if lost == 0 => {}
+            Ok(_) => self.note(format!("{lost} looks at the sensors were not stored in time")),
+            Err(error) => {
+                self.note(format!("what the sensors told is not in the store: {}", describe_error(&error)));
+            }
+        }
     }
 
     /// Ends the looking; a sensor that hangs is told in a notice.
@@ -207,6 +267,37 @@ impl Surroundings for Machinery<'_> {
             }
         }
         Ok(())
+    }
+
+    fn begin_metering(&self, found: &Found) -> Reading<()> {
+        let chip = self.router.chip_of(found);
+        if let Some(reason) = self.unmetered.borrow().get(&chip.key) {
+            return Reading::unavailable(reason.clone());
+        }
+        self.metering.store(true, Ordering::Relaxed);
+        let sampler = self.lookout.sampler();
+        // The look under way began without the meters, and what is made of two readings takes two looks.
+        let (begin, next) = (sampler.now(), sampler.looks_taken());
+        let patience = (sampler.period() * 3).min(LONGEST_WAIT) + Duration::from_secs(2);
+        sampler.wait_for(next + LOOKS_FOR_POWER, patience);
+        let read = self.meter_series(found, begin, sampler.now());
+        if let Reading::Unavailable(reason) = &read {
+            self.unmetered.borrow_mut().insert(chip.key, reason.clone());
+        }
+        read.map(|_| ())
+    }
+
+    fn end_metering(&self) {
+        self.metering.store(false, Ordering::Relaxed);
+    }
+
+    fn metered_now(&self) -> Duration {
+        self.lookout.sampler().now()
+    }
+
+    fn meter_series(&self, found: &Found, begin: Duration, end: Duration) -> Reading<Vec<MeterSeries>> {
+        let looks = self.lookout.sampler().looks_from(0, usize::MAX);
+        meter_series(&looks, &self.router.chip_of(found), begin, end)
     }
 
     fn is_cancelled(&self) -> bool {

@@ -4,7 +4,7 @@
 //! crate touches SQLite; rows and domain types are different types, translated here.
 //!
 //! Reading order: `error`, `open`, `copy`, `schema`, `column`, `catalogue`, `chip_figures`, `campaigns`, `trials`, `fits`,
-//! `decisions`, `check`.
+//! `decisions`, `telemetry`, `check`.
 
 // Lets unit tests share sample data with the integration tests and the benchmark.
 #[cfg(test)]
@@ -26,6 +26,7 @@ mod error;
 mod fits;
 mod open;
 mod schema;
+mod telemetry;
 mod trials;
 
 use std::fmt;
@@ -43,6 +44,7 @@ pub use error::{Cause, OpenError, StoreError};
 pub use fits::{NewFit, StoredFit};
 pub use open::OpenOptions;
 pub use schema::{APPLICATION_ID, SCHEMA_VERSION};
+pub use telemetry::{NewLook, StoredLook};
 pub use trials::{StoredMeasurement, StoredTrial, TrialFilter};
 
 use error::Fault;

@@ -18,6 +18,7 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0002_json_or_null.sql"),
     include_str!("../migrations/0003_workloads.sql"),
     include_str!("../migrations/0004_chip_figures.sql"),
+    include_str!("../migrations/0005_telemetry.sql"),
 ];
 
 /// Brings an empty or older store to the version after the last of `steps`.

@@ -3,10 +3,12 @@
 //! Invariant: a trial is stored with all its samples or not at all, and is never changed afterwards.
 //! Only the summary may be replaced, when the method that derives it changes.
 
+mod energy;
 mod read;
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use siliconroute_core::accuracy::OutputDifference;
+use siliconroute_core::energy::EnergyRun;
 use siliconroute_core::reading::Reading;
 use siliconroute_core::statistics;
 use siliconroute_core::trial::{Before, Measurement, OutputCheck, Preparation, Sample, Trial};
@@ -39,6 +41,7 @@ impl Store {
             if let Ok(measurement) = &trial.outcome {
                 insert_samples(transaction, id, &measurement.samples)?;
                 insert_summary(transaction, id, summarise(&measurement.samples).as_ref())?;
+                energy::insert_energy(transaction, id, &measurement.energy)?;
             }
             Ok(id)
         })
@@ -187,7 +190,7 @@ fn with_finite_error(check: &OutputCheck) -> OutputCheck {
 }
 
 /// The measurement of a trial whose samples were read.
-fn measurement(stored: StoredMeasurement, samples: Vec<Sample>) -> Measurement {
+fn measurement(stored: StoredMeasurement, samples: Vec<Sample>, energy: Reading<EnergyRun>) -> Measurement {
     Measurement {
         session_create_ns: stored.session_create_ns,
         first_run_ns: stored.first_run_ns,
@@ -199,6 +202,7 @@ fn measurement(stored: StoredMeasurement, samples: Vec<Sample>) -> Measurement {
         device_bytes: stored.device_bytes,
         placement: stored.placement,
         outputs: stored.outputs,
+        energy,
     }
 }
 

@@ -3,11 +3,13 @@
 //! Invariant: all ways of measuring run the same session within this process, a block each in turn.
 
 use std::error::Error;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use siliconroute::Router;
 use siliconroute::identify::machine_sensors;
-use siliconroute::lookout::{Eyes, Lookout, PERIOD, machine_eyes};
+use siliconroute::lookout::Lookout;
+use siliconroute::sampler::{Attention, Eyes, PERIOD, Watcher, machine_meters};
 use siliconroute_core::trial::{Measurement, OutputCheck, Preparation, Purpose, Sample, Trial};
 use siliconroute_core::{Reading, Workload, statistics};
 use siliconroute_engine::rten::RtenEngine;
@@ -118,7 +120,8 @@ fn report_looks() {
         work();
         start.elapsed().as_secs_f64() * 1e6
     };
-    let looks: Vec<f64> = (0..LOOKS).map(|_| time(&mut || drop(std::hint::black_box(eyes())))).collect();
+    let looks: Vec<f64> =
+        (0..LOOKS).map(|_| time(&mut || drop(std::hint::black_box(eyes(Duration::ZERO))))).collect();
     let whole: Vec<f64> =
         (0..LOOKS).map(|_| time(&mut || drop(std::hint::black_box(detect_conditions())))).collect();
     for (what, times, every) in [("look", &looks, Some(PERIOD)), ("snapshot of all conditions", &whole, None)]
@@ -141,7 +144,12 @@ fn sorted(values: &[f64]) -> Vec<f64> {
 
 /// The eyes of a campaign on the CPU.
 fn eyes() -> Eyes {
-    machine_eyes(Reading::unavailable("the model runs on the CPU"), machine_sensors())
+    Watcher::machine(machine_sensors(), machine_meters()).eyes(Attention {
+        chips: Reading::unavailable("the model runs on the CPU"),
+        energy: Reading::unavailable("not asked for"),
+        metering: Arc::default(),
+        details: Reading::unavailable("not asked while something is measured"),
+    })
 }
 
 /// Does `work` beside a lookout.
@@ -193,6 +201,7 @@ impl<'r> Recorder<'r> {
                 device_bytes: Reading::unavailable(not_asked()),
                 placement: Reading::unavailable(not_asked()),
                 outputs: OutputCheck::NotCompared { reason: not_asked().to_owned() },
+                energy: Reading::unavailable(not_asked()),
             }),
         };
         Ok(Self { router, campaign, target: row, trial, samples: 0, spent: Duration::ZERO })

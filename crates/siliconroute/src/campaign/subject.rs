@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use siliconroute_core::energy::{EnergyRun, NOT_MEASURED};
 use siliconroute_core::statistics::{Stopping, StoppingRule};
 use siliconroute_core::tensor::Tensor;
 use siliconroute_core::trial::{Failure, FailureKind, Measurement, OutputCheck, Placement, Sample};
@@ -12,6 +13,7 @@ use siliconroute_engine::timing::calls_per_sample;
 use siliconroute_engine::worker::client::{RemoteModel, WorkerClient, WorkerSession};
 use siliconroute_engine::worker::wire::EngineSpec;
 
+use super::energy::SUSTAINED_ALONE;
 use super::{CaseToMeasure, Sampling, SessionOutputs, Setting, Workers};
 use crate::discovery::Found;
 use crate::machine::brief;
@@ -41,6 +43,7 @@ pub(super) struct Progress {
     pub(super) session_bytes: Reading<u64>,
     pub(super) device_bytes: Reading<u64>,
     pub(super) sampled_ns: u64,
+    pub(super) energy: Reading<EnergyRun>,
     /// Decides when the median is known to the precision.
     pub(super) stopping: Stopping,
     /// Samples that the precision asks for beyond those taken.
@@ -179,6 +182,10 @@ impl Progress {
             peak_resident_bytes: usage.peak_resident_bytes,
             device_bytes: usage.device_bytes,
             sampled_ns: 0,
+            energy: Reading::unavailable(match sampling.energy {
+                None => NOT_MEASURED,
+                Some(_) => SUSTAINED_ALONE,
+            }),
             stopping: Stopping::new(StoppingRule {
                 precision: sampling.precision,
                 least: sampling.min_samples as usize,
@@ -228,6 +235,7 @@ impl Progress {
             device_bytes: self.device_bytes,
             placement: self.placement,
             outputs,
+            energy: self.energy,
         }
     }
 }

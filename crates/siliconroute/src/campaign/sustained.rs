@@ -9,7 +9,7 @@ use siliconroute_core::{Reading, Workload, statistics};
 use siliconroute_engine::worker::client::WorkerSession;
 
 use super::subject::{Progress, Subject};
-use super::{CaseToMeasure, Sampling, Setting, Shuffle, Workers, finish};
+use super::{CaseToMeasure, Sampling, Setting, Shuffle, Workers, energy, finish};
 use crate::discovery::Found;
 
 /// Calls and time before a turn's first sample, which refill what the other targets evicted.
@@ -63,6 +63,11 @@ pub(super) fn measure(
     }
     if time_is_up() && subjects.iter().any(|subject| lacks_samples(subject, sampling)) {
         surroundings.notice(format!("{}: the budget ended sampling early", test.case.label()));
+    }
+    if let Some(windows) = sampling.energy {
+        for index in order.shuffled(subjects.len()) {
+            energy::measure(&mut subjects[index], workers, setting, windows);
+        }
     }
     for subject in &mut subjects {
         subject.end(workers, setting);

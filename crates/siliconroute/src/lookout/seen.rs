@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use siliconroute_core::{ChipKey, Reading, statistics};
 use siliconroute_hardware::{Conditions, Glance, Limit};
 
-use super::{Book, ChipSample, Look};
+use super::{CaseView, ChipSample, Look};
 
 /// How a value spread over the looks that have it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -73,7 +73,7 @@ pub struct Seen {
 impl Seen {
     /// Sums up the looks of a case that ends `now`; `blind` is why nobody looks.
     pub(super) fn of(
-        book: &Book,
+        book: &CaseView<'_>,
         now: Duration,
         period: Duration,
         blind: Option<&str>,
@@ -83,7 +83,7 @@ impl Seen {
         let unanswered = book.looking_since.map(|since| now.saturating_sub(since)).filter(|it| *it >= period);
         let none = why_none(book, now, period, blind, unanswered);
         let none = none.as_str();
-        let looks = || book.looks.iter();
+        let looks = || book.looks.iter().copied();
         let glances = || looks().map(|look| &look.sighting.glance);
         let busy = looks().zip(looks().skip(1)).map(|(then, now)| {
             let (then, now) = (&then.sighting.glance, &now.sighting.glance);
@@ -117,7 +117,7 @@ impl Seen {
 
 /// Why there is no look at all, should there be none.
 fn why_none(
-    book: &Book,
+    book: &CaseView<'_>,
     now: Duration,
     period: Duration,
     blind: Option<&str>,

@@ -2,50 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
-use siliconroute_core::ChipKey;
+use siliconroute_core::{ChipKey, Reading};
 use siliconroute_hardware::{
     Busy, BusySource, ConditionsProbe, CpuTimes, Limit, PowerSource, PowerState, Roots,
 };
 
 use super::*;
-
-/// A clock that jumps from look to look.
-struct Jumping {
-    now_ms: Arc<AtomicU64>,
-    looks: std::cell::Cell<usize>,
-}
-
-impl Clock for Jumping {
-    fn now(&self) -> Duration {
-        Duration::from_millis(self.now_ms.load(Ordering::Relaxed))
-    }
-
-    fn wait_until(&self, due: Duration, _shared: &Shared) -> bool {
-        self.looks.set(self.looks.get() - 1);
-        self.now_ms.fetch_max(u64::try_from(due.as_millis()).unwrap(), Ordering::Relaxed);
-        self.looks.get() > 0
-    }
-}
-
-fn blank() -> Sighting {
-    Sighting {
-        glance: Glance::unavailable("no such sensor"),
-        chips: Reading::unavailable("there is no chip beside the CPU"),
-    }
-}
-
-/// The looks at `sightings`, one in each period.
-fn look_at(sightings: Vec<Sighting>) -> Shared {
-    let looks = std::cell::Cell::new(sightings.len());
-    let mut sightings = sightings.into_iter();
-    let mut eyes: Eyes = Box::new(move || sightings.next().unwrap());
-    let shared = Shared::default();
-    keep_looking(&shared, &mut eyes, &Jumping { now_ms: Arc::default(), looks }, PERIOD);
-    shared
-}
+use crate::sampler::tests::{LONG, SHORT, blank, look_at};
+use crate::sampler::{MOST_LOOKS, PERIOD, Sighting};
 
 /// The looks at a machine of which `set` sets what differs from one look to the next.
 fn look_at_each<T: Copy>(values: &[T], set: fn(&mut Sighting, T)) -> Shared {
@@ -61,10 +27,15 @@ fn nothing_known() -> Conditions {
     ConditionsProbe::new(Roots::under(Path::new("/nowhere"))).snapshot()
 }
 
+/// What was seen since `begun`, when `first` was the next look.
+fn seen_since(shared: &Shared, (begun, first): (Duration, u64), now: Duration) -> Seen {
+    let (ring, unknown) = (shared.lock(), nothing_known());
+    Seen::of(&CaseView::since(&ring, begun, first), now, PERIOD, None, &unknown, &unknown)
+}
+
 /// What was seen, on a machine that tells nothing before and after.
 fn seen(shared: &Shared) -> Seen {
-    let (book, unknown) = (shared.lock(), nothing_known());
-    Seen::of(&book, Duration::from_secs(100), PERIOD, None, &unknown, &unknown)
+    seen_since(shared, (Duration::ZERO, 0), Duration::from_secs(100))
 }
 
 #[track_caller]
@@ -89,8 +60,9 @@ fn a_power_source_that_changes_there_and_back_has_changed() {
     let of = |sources: &[PowerSource]| {
         let shared = look_at_each(sources, |it, source| it.glance.power_source = Reading::Available(source));
         let mains = Conditions { power_source: Reading::Available(Ac), ..nothing_known() };
-        let book = shared.lock();
-        Seen::of(&book, Duration::from_secs(9), PERIOD, None, &mains, &mains)
+        let ring = shared.lock();
+        let looks = CaseView::since(&ring, Duration::ZERO, 0);
+        Seen::of(&looks, Duration::from_secs(9), PERIOD, None, &mains, &mains)
     };
     assert_eq!(of(&[Ac, Battery, Ac]).power_source_changed, Reading::Available(true));
     assert_eq!(of(&[Ac, Ac]).power_source_changed, Reading::Available(false));
@@ -158,9 +130,8 @@ fn chips_are_summed_up_one_by_one() {
 #[test]
 fn a_case_shorter_than_one_period_says_so() {
     let shared = look_at(vec![blank(), blank()]);
-    let (unknown, begun) = (nothing_known(), Duration::from_millis(2_300));
-    shared.lock().begin(begun);
-    let seen = Seen::of(&shared.lock(), begun + PERIOD / 4, PERIOD, None, &unknown, &unknown);
+    let begun = Duration::from_millis(2_300);
+    let seen = seen_since(&shared, (begun, 2), begun + PERIOD / 4);
     assert_eq!((seen.snapshots, seen.period_s), (0, 1.0));
     check(&seen.cpu_mhz, "shorter than one period: the case took 0.25 s of 1 s");
     check(&seen.power_source_changed, "shorter than one period");
@@ -170,12 +141,15 @@ fn a_case_shorter_than_one_period_says_so() {
 
 #[test]
 fn a_look_that_began_before_the_case_is_not_of_it() {
-    let mut book = Book::default();
-    book.begin(PERIOD);
-    for at in [PERIOD / 2, PERIOD * 2] {
-        book.write(Look { at, took: PERIOD, sighting: blank() });
-    }
-    assert_eq!(book.looks.iter().map(|look| look.at).collect::<Vec<_>>(), [PERIOD * 2]);
+    let shared = look_at(vec![blank(), blank(), blank()]);
+    shared.lock().looking_since = Some(PERIOD * 3);
+    assert_eq!(first_look(&shared), 4);
+    shared.lock().looking_since = None;
+    assert_eq!(first_look(&shared), 3);
+    let ring = shared.lock();
+    let looks = CaseView::since(&ring, PERIOD / 2, 0);
+    assert_eq!(looks.looks.iter().map(|look| look.at).collect::<Vec<_>>(), [PERIOD, PERIOD * 2]);
+    assert_eq!(CaseView::since(&ring, Duration::ZERO, 2).looks.len(), 1);
 }
 
 #[test]
@@ -185,31 +159,10 @@ fn a_full_ring_keeps_the_latest_and_counts_what_went() {
     let of = seen(&shared);
     assert_eq!((of.snapshots, of.overwritten), (MOST_LOOKS, 5));
     assert!(matches!(of.cpu_mhz, Reading::Available(Spread { min: 5.0, .. })), "{:?}", of.cpu_mhz);
-    shared.lock().begin(Duration::from_secs(5000));
-    assert_eq!((seen(&shared).snapshots, seen(&shared).overwritten), (0, 0));
+    let next = first_look(&shared);
+    let later = seen_since(&shared, (Duration::from_secs(5000), next), Duration::from_secs(5000));
+    assert_eq!((later.snapshots, later.overwritten), (0, 0));
 }
-
-#[test]
-fn looks_keep_their_pace_and_are_not_made_up_for() {
-    let now_ms = Arc::new(AtomicU64::new(0));
-    let (own, mut number) = (Arc::clone(&now_ms), 0);
-    let mut eyes: Eyes = Box::new(move || {
-        // The second look takes two and a half periods, all others a tenth.
-        number += 1;
-        own.fetch_add(if number == 2 { 2_500 } else { 100 }, Ordering::Relaxed);
-        blank()
-    });
-    let shared = Shared::default();
-    keep_looking(&shared, &mut eyes, &Jumping { now_ms, looks: 4.into() }, PERIOD);
-    let at: Vec<u128> = shared.lock().looks.iter().map(|look| look.at.as_millis()).collect();
-    assert_eq!(at, [0, 1_000, 4_000, 5_000]);
-    let Reading::Available(took) = seen(&shared).snapshot_ms else { panic!("{:?}", seen(&shared)) };
-    assert_eq!((took.median, took.max), (100.0, 2_500.0));
-}
-
-/// A minute, within which a machine under load does everything that is waited for here.
-const LONG: Duration = Duration::from_mins(1);
-const SHORT: Duration = Duration::from_millis(5);
 
 #[test]
 fn a_sensor_that_hangs_is_told_and_let_go() {
@@ -217,7 +170,7 @@ fn a_sensor_that_hangs_is_told_and_let_go() {
         let (entered, at_work) = mpsc::channel();
         let (release, released) = mpsc::channel::<()>();
         let mut looks = 0;
-        let eyes: Eyes = Box::new(move || {
+        let eyes: Eyes = Box::new(move |_now| {
             looks += 1;
             if looks > answers {
                 entered.send(()).unwrap();
@@ -225,7 +178,7 @@ fn a_sensor_that_hangs_is_told_and_let_go() {
             }
             blank()
         });
-        let mut lookout = Lookout::start_with(eyes, SHORT, SHORT);
+        let mut lookout = Lookout::over(Sampler::start_with(eyes, SHORT, SHORT));
         at_work.recv().unwrap();
         lookout.begin();
         let unknown = nothing_known();
@@ -238,49 +191,21 @@ fn a_sensor_that_hangs_is_told_and_let_go() {
         };
         assert_eq!(seen.snapshots, 0);
         check(&seen.cpu_mhz, "a sensor has not answered for");
-        let shared = Arc::clone(&lookout.shared);
+        let shared = Arc::clone(&lookout.sampler.shared);
         assert!(lookout.stop().unwrap_err().contains("has not answered"));
         assert!(!shared.lock().ended);
         // It ends as soon as the sensor answers after all.
         drop(release);
-        assert!(shared.wait(LONG, |book| !book.ended).ended);
+        assert!(shared.wait(LONG, |ring| !ring.ended).ended);
     }
 }
 
 #[test]
-fn the_thread_ends_with_the_lookout() {
-    let token = Arc::new(());
-    let held = Arc::clone(&token);
-    let eyes: Eyes = Box::new(move || {
-        std::hint::black_box(&held);
-        blank()
-    });
-    let lookout = Lookout::start_with(eyes, LONG, LONG);
-    assert!(lookout.shared.lock().looked, "the first look is waited for");
-    assert_eq!(Arc::strong_count(&token), 2);
-    drop(lookout);
-    assert_eq!(Arc::strong_count(&token), 1);
-}
-
-#[test]
 fn a_look_that_panics_ends_the_looking_alone() {
-    let eyes: Eyes = Box::new(|| panic!("a fault of the test's"));
-    let mut lookout = Lookout::start_with(eyes, LONG, LONG);
+    let eyes: Eyes = Box::new(|_now| panic!("a fault of the test's"));
+    let mut lookout = Lookout::over(Sampler::start_with(eyes, LONG, LONG));
     let unknown = nothing_known();
-    assert!(shared_ended(&lookout));
+    assert!(lookout.sampler.shared.wait(LONG, |ring| !ring.ended).ended);
     check(&lookout.seen(&unknown, &unknown).cpu_mhz, "the thread that looks has ended");
     assert!(lookout.stop().unwrap_err().contains("fault of this program"));
-}
-
-fn shared_ended(lookout: &Lookout) -> bool {
-    lookout.shared.wait(LONG, |book| !book.ended).ended
-}
-
-#[test]
-fn the_running_machine_is_seen() {
-    let chips = Reading::unavailable("no chip is asked for");
-    let lookout = Lookout::start(machine_eyes(chips, crate::identify::machine_sensors()), LONG);
-    let book = lookout.shared.lock();
-    assert_eq!(book.looks.len(), 1);
-    check(&book.looks[0].sighting.chips, "no chip is asked for");
 }

@@ -72,7 +72,7 @@ struct Hanging(mpsc::Receiver<()>);
 
 impl Sensors for Hanging {
     fn sample(&mut self) -> Vec<ChipSample> {
-        if std::thread::current().name() == Some("lookout") {
+        if std::thread::current().name() == Some("sampler") {
             let _never_or_dropped = self.0.recv();
         }
         Vec::new()

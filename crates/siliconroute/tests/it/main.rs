@@ -6,6 +6,7 @@
 
 mod concurrency;
 mod discovery;
+mod energy;
 mod evaluation;
 mod failures;
 mod identity;

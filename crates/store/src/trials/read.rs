@@ -14,6 +14,7 @@ use siliconroute_core::trial::{
 };
 use siliconroute_core::workload::Workload;
 
+use super::energy::select_energy;
 use super::{insert_summary, measurement, summarise};
 use crate::Store;
 use crate::column::{CampaignId, Json, Name, Seed, TargetId, TrialId};
@@ -193,7 +194,10 @@ impl Store {
                 .optional()?;
             let Some((stored, (Seed(order_seed), Seed(input_seed)), conditions)) = found else { return Ok(None) };
             let outcome = match stored.outcome {
-                Ok(measured) => Ok(measurement(measured, select_samples(connection, id)?)),
+                Ok(measured) => {
+                    let (samples, energy) = (select_samples(connection, id)?, select_energy(connection, id)?);
+                    Ok(measurement(measured, samples, energy))
+                }
                 Err(failure) => Err(failure),
             };
             Ok(Some(Trial {

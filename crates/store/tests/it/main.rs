@@ -9,6 +9,7 @@ mod copies;
 mod learned;
 mod opening;
 mod sample_data;
+mod telemetry;
 mod trials;
 mod versions;
 

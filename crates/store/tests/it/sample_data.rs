@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use siliconroute_core::accuracy::OutputDifference;
 use siliconroute_core::chip::{Chip, ChipIdentity, ChipKey, ChipKind};
+use siliconroute_core::energy::NOT_MEASURED;
 use siliconroute_core::identity::ModelId;
 use siliconroute_core::model::{
     Bindings, BoundInput, Case, CaseFacts, ClassWork, Family, ModelFacts, OperatorClass, Precision,
@@ -130,6 +131,7 @@ pub(crate) fn trial(case: &Case, samples: u32) -> Trial {
                     reference_magnitude: 0.7,
                 },
             },
+            energy: Reading::unavailable(NOT_MEASURED),
         }),
     }
 }
