@@ -148,6 +148,11 @@ pub(crate) enum Command {
     Models(ModelsCommand),
     /// Find how many threads are best on this machine, and how work is best divided among them.
     Tune(Tune),
+    /// Show what the machine's sensors tell: load, clocks, power, heat, memory.
+    ///
+    /// A live view on a terminal, which Ctrl-C ends with exit code 0; elsewhere a line for each look. What cannot be
+    /// read is shown with the reason. A chip that is watched may not go to sleep.
+    Top(Top),
     /// Measure models on targets.
     Bench(Bench),
     /// Show the hardware models fitted to this machine's measurements.
@@ -203,6 +208,23 @@ pub(crate) enum DevicesCommand {
         #[arg(long, value_name = "N", default_value_t = 5.0)]
         seconds: f64,
     },
+}
+
+/// Arguments of `top`.
+#[derive(Debug, Args)]
+pub(crate) struct Top {
+    /// Show one look and end; so does --json without --seconds.
+    #[arg(long, conflicts_with = "seconds")]
+    pub(crate) once: bool,
+    /// Show looks for so long and end: 0.1 to 86400 seconds.
+    #[arg(long, value_name = "N")]
+    pub(crate) seconds: Option<f64>,
+    /// Seconds between two looks, 0.1 to 60; the setting `telemetry_period_ms` when absent.
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) interval: Option<f64>,
+    /// Keep in the store what is seen.
+    #[arg(long)]
+    pub(crate) record: bool,
 }
 
 /// Arguments of `packages`.
@@ -354,9 +376,19 @@ pub(crate) struct Bench {
     /// Go on with the latest benchmark of these arguments that was stopped before its end.
     #[arg(long)]
     pub(crate) resume: bool,
-    /// Show the energy of each inference; this version says that it reads none.
+    /// Measure the joules of an inference in the sustained workload: after its samples each target rests and then
+    /// works while meters are read. Where none can be read it says what is missing.
     #[arg(long)]
     pub(crate) energy: bool,
+    /// Seconds of the rest and of the load in which energy is measured.
+    #[arg(
+        long,
+        value_name = "IDLE,LOAD",
+        value_delimiter = ',',
+        default_value = "15,30",
+        requires = "energy"
+    )]
+    pub(crate) energy_windows: Vec<f64>,
     /// The format of the result; a table when absent.
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<Format>,

@@ -10,6 +10,7 @@ mod models;
 mod packages;
 mod route;
 mod run;
+mod top;
 mod tune;
 mod up;
 
@@ -91,6 +92,7 @@ pub(crate) fn run(
         Command::Devices(command) => devices::run(&session, command),
         Command::Packages(command) => packages::run(&session, command),
         Command::Models(command) => models::run(&session, command),
+        Command::Top(command) => top::run(&session, command),
         Command::Bench(command) => bench::run(&session, command),
         Command::Fit => fit::run(&session),
         Command::Route(command) => route::run(&session, command),

@@ -5,6 +5,7 @@
 //! is at most one document.
 
 mod listing;
+mod screen;
 mod visible;
 
 use std::cell::{Cell, OnceCell};
@@ -18,6 +19,7 @@ pub(crate) use siliconroute::wording::binary_size as bytes;
 use siliconroute::{Error, ErrorKind};
 
 pub(crate) use listing::{Listing, optional, table};
+pub(crate) use screen::Screen;
 pub(crate) use visible::{VisibleErrors, visible, visible_lines};
 
 /// Where results and messages go.
@@ -26,12 +28,13 @@ pub(crate) struct Output {
     pub(crate) json: bool,
     pub(crate) quiet: bool,
     lost: OnceCell<io::Error>,
+    closed: Cell<bool>,
     documented: Cell<bool>,
 }
 
 impl Output {
     pub(crate) fn new(json: bool, quiet: bool) -> Self {
-        Self { json, quiet, lost: OnceCell::new(), documented: Cell::new(false) }
+        Self { json, quiet, lost: OnceCell::new(), closed: Cell::new(false), documented: Cell::new(false) }
     }
 
     /// Prints a line of the result.
@@ -51,11 +54,22 @@ impl Output {
     /// Prints text of this program's own that has to stay as it is.
     pub(crate) fn verbatim(&self, text: &str) {
         let mut out = io::stdout().lock();
-        if let Err(error) = writeln!(out, "{text}").and_then(|()| out.flush())
-            && error.kind() != io::ErrorKind::BrokenPipe
-        {
+        if let Err(error) = writeln!(out, "{text}").and_then(|()| out.flush()) {
+            self.cannot_write(error);
+        }
+    }
+
+    /// Takes note that a part of the result could not be written.
+    pub(crate) fn cannot_write(&self, error: io::Error) {
+        self.closed.set(true);
+        if error.kind() != io::ErrorKind::BrokenPipe {
             self.lose(error);
         }
+    }
+
+    /// Whether writing more of the result is in vain, so that one without end should end.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.get()
     }
 
     fn lose(&self, error: io::Error) {

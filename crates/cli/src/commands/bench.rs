@@ -4,6 +4,7 @@ mod batches;
 mod configuration;
 mod document;
 mod ending;
+mod energy;
 mod listing;
 
 use std::collections::BTreeSet;
@@ -28,9 +29,6 @@ use self::configuration::{Configuration, configurations};
 use super::Session;
 use crate::arguments::{Bench, Format};
 use crate::output::table;
-
-/// Why there is no energy yet.
-const NO_ENERGY: &str = "this version reads no energy counter";
 
 /// How narrow the interval of a median is to be.
 const PRECISION_PERCENT: f64 = 2.0;
@@ -116,6 +114,7 @@ fn sampling(session: &Session<'_>, arguments: &Bench) -> Result<Sampling, Error>
         repetitions: arguments.repetitions.unwrap_or(usual.repetitions),
         rests: if rests.is_empty() { usual.rests } else { rests },
         cold_files: if files.is_empty() { usual.cold_files } else { files },
+        energy: energy::windows(arguments)?,
         ..session.router.sampling()
     };
     Ok(if arguments.compare.is_empty() { sampling } else { sampling.for_comparison() })
@@ -307,7 +306,7 @@ fn print(
     match arguments.output {
         Some(Format::Csv) => listing::print_csv(output, all),
         Some(Format::Md) => {
-            listing::print_markdown(output, all);
+            listing::print_markdown(output, all, arguments.energy);
             if !compared.is_empty() {
                 output.line("");
             }
@@ -315,13 +314,13 @@ fn print(
         }
         // A document is printed elsewhere.
         Some(Format::Table | Format::Json) | None => {
-            listing::print_table(output, all);
+            listing::print_table(output, all, arguments.energy);
             print_verdicts(session, compared);
             output.line(format!("campaign {}", measured.campaign));
         }
     }
     if arguments.energy {
-        output.note(format!("energy is not available: {NO_ENERGY}"));
+        energy::tell_absences(output, all);
     }
 }
 

@@ -17,6 +17,7 @@ fn every_command_prints_one_document() {
         ("siliconroute.models/1", &["models", "fetch", MODEL]),
         ("siliconroute.models/1", &["models", "generate", MODEL]),
         ("siliconroute.model/1", &["models", "inspect", MODEL]),
+        ("siliconroute.telemetry/1", &["top", "--interval", "0.1"]),
         ("siliconroute.bench/1", &["bench", "-m", MODEL, "--iterations", "1"]),
         ("siliconroute.bench/1", &["bench", "-m", MODEL, "--iterations", "1", "-o", "json"]),
         ("siliconroute.tuning/1", &["tune"]),

@@ -11,6 +11,7 @@ const COMMANDS: &[&str] = &[
     "packages",
     "models",
     "tune",
+    "top",
     "bench",
     "fit",
     "route",

@@ -28,6 +28,7 @@ mod side_by_side;
 mod stores;
 mod targets;
 mod terminals;
+mod top;
 mod tuning;
 mod up;
 mod worker;

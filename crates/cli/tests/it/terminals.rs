@@ -60,3 +60,26 @@ fn every_table_fits_its_terminal() {
     assert!(narrow.out.lines().any(|line| line.trim().starts_with("model")), "{}", narrow.out);
     assert!(!narrow.out.contains('│'), "{}", narrow.out);
 }
+
+#[test]
+fn a_live_view_stays_within_its_terminal() {
+    let sandbox = Sandbox::new();
+    for width in [40, 100] {
+        let arguments = ["top", "--seconds", "0.4", "--interval", "0.1"];
+        let Ok(ran) = on_terminal(&sandbox, width, &arguments) else {
+            not_tested("there is no Python to make a terminal");
+            return;
+        };
+        assert_eq!(ran.code(), Some(0), "{}", ran.err);
+        // Drawn in place: the screen is cleared once, and no colour is set.
+        assert_eq!(ran.out.matches("\u{1b}[2J").count(), 1, "{:?}", ran.out);
+        assert!(!ran.out.contains("\u{1b}[3") && !ran.out.contains("\u{1b}[1m"), "{:?}", ran.out);
+        let lines = ran.out.lines().map(|line| line.rsplit('\u{1b}').next().unwrap_or(line));
+        let text = |line: &str| line.split_once('K').map_or(line, |(_, text)| text).trim_end().to_owned();
+        assert!(lines.clone().all(|line| text(line).chars().count() <= width), "{:?}", ran.out);
+        // 24 lines of which the last stays free.
+        let first = ran.out.split("\u{1b}[0J").next().unwrap_or_default();
+        assert!(first.lines().count() <= 24, "{first:?}");
+        assert!(first.contains("memory free") && first.contains("not available: "), "{first:?}");
+    }
+}

@@ -14,6 +14,7 @@ use siliconroute_core::target::SessionSettings;
 use siliconroute_core::trial::{Before, ColdStart, Measurement, Preparation, Trial};
 use siliconroute_core::{Reading, TargetKey, statistics};
 
+use super::energy::SessionEnergy;
 use crate::output::milliseconds;
 
 /// A configuration with its trials, one for each session.
@@ -219,6 +220,11 @@ impl Configuration<'_> {
             return None;
         }
         self.trials.iter().find_map(|trial| Some(trial.outcome.as_ref().err()?.to_string()))
+    }
+
+    /// The joules of an inference over all sessions in which one meter could tell them.
+    pub(super) fn energy(&self) -> Reading<SessionEnergy> {
+        SessionEnergy::of(&self.trials)
     }
 
     /// The most memory that any session's process held.

@@ -18,15 +18,15 @@ pub(super) fn document(
     compared: &[Compared],
     energy: bool,
 ) -> Value {
-    let mut results: Vec<Value> = configurations
-        .iter()
-        .flat_map(|one| one.trials.iter().map(|trial| trial_document(one.job, trial)))
-        .collect();
-    if energy {
-        for result in &mut results {
-            result["energy"] = json!({"unavailable": super::NO_ENERGY});
+    let result = |job: &Job, trial: &Trial| {
+        let mut result = trial_document(job, trial);
+        if energy {
+            result["energy"] = super::energy::document(trial);
         }
-    }
+        result
+    };
+    let mut results: Vec<Value> =
+        configurations.iter().flat_map(|one| one.trials.iter().map(|trial| result(one.job, trial))).collect();
     if let [only] = &mut results[..]
         && compared.is_empty()
     {

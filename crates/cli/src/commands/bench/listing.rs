@@ -27,26 +27,40 @@ const COLUMNS: &[&str] = &[
     "note",
 ];
 
-pub(super) fn print_table(output: &Output, all: &[Configuration<'_>]) {
-    let mut listed: Listing = table(COLUMNS);
+/// Joules of an inference beyond rest, with their interval, the scope and the method.
+const ENERGY_COLUMN: &str = "#energy";
+
+/// The columns, with that of energy where it was asked for.
+fn columns(energy: bool) -> Vec<&'static str> {
+    let mut columns = COLUMNS.to_vec();
+    if energy {
+        columns.push(ENERGY_COLUMN);
+    }
+    columns
+}
+
+pub(super) fn print_table(output: &Output, all: &[Configuration<'_>], energy: bool) {
+    let mut listed: Listing = table(&columns(energy));
     for one in all {
-        listed.add_row(cells(one));
+        listed.add_row(cells(one, energy));
     }
     output.table(&listed);
 }
 
-pub(super) fn print_markdown(output: &Output, all: &[Configuration<'_>]) {
-    let names: Vec<&str> = COLUMNS.iter().map(|name| name.trim_start_matches('#')).collect();
+pub(super) fn print_markdown(output: &Output, all: &[Configuration<'_>], energy: bool) {
+    let columns = columns(energy);
+    let names: Vec<&str> = columns.iter().map(|name| name.trim_start_matches('#')).collect();
     output.line(format!("| {} |", names.join(" | ")));
     let rules: Vec<&str> =
-        COLUMNS.iter().map(|name| if name.starts_with('#') { "---:" } else { "---" }).collect();
+        columns.iter().map(|name| if name.starts_with('#') { "---:" } else { "---" }).collect();
     output.line(format!("| {} |", rules.join(" | ")));
     for one in all {
-        output.line(format!("| {} |", cells(one).map(|cell| cell.replace('|', "\\|")).join(" | ")));
+        let cells: Vec<String> = cells(one, energy).iter().map(|cell| cell.replace('|', "\\|")).collect();
+        output.line(format!("| {} |", cells.join(" | ")));
     }
 }
 
-fn cells(one: &Configuration<'_>) -> [String; 13] {
+fn cells(one: &Configuration<'_>, energy: bool) -> Vec<String> {
     let dash = || "–".to_owned();
     let ms = |ns: f64| milliseconds(ns / 1e6);
     let notes = one.failure().unwrap_or_else(|| one.notes().join("; "));
@@ -54,7 +68,7 @@ fn cells(one: &Configuration<'_>) -> [String; 13] {
         Some(spread) => format!("{} ± {:.1} %", one.summaries.len(), spread * 100.0),
         None => one.summaries.len().to_string(),
     };
-    [
+    let mut cells = vec![
         one.job.case.label(),
         one.target.to_string(),
         one.median_ns().map_or_else(dash, ms),
@@ -68,7 +82,11 @@ fn cells(one: &Configuration<'_>) -> [String; 13] {
         memory(one),
         one.trials.last().map_or_else(dash, |trial| outputs(trial)),
         notes,
-    ]
+    ];
+    if energy {
+        cells.push(one.energy().available().map_or_else(dash, ToString::to_string));
+    }
+    cells
 }
 
 /// The most memory that its process held, and of the chip's own where it held any.
@@ -146,7 +164,8 @@ fn outputs(trial: &Trial) -> String {
 
 const CSV_COLUMNS: &str = "model,bindings,target,workload,preparation,median_ms,ci_low_ms,ci_high_ms,p95_ms,min_ms,\
     max_ms,samples,sessions,session_spread_pct,spread_pct,items_per_s,ratio_to_first,ratio_low,ratio_high,\
-    outputs,accuracy_class,max_rel_err,note,failure,peak_resident_bytes,session_bytes,device_bytes";
+    outputs,accuracy_class,max_rel_err,note,failure,peak_resident_bytes,session_bytes,device_bytes,\
+    joules_per_inference,joules_low,joules_high,gross_joules_per_inference,energy_method,energy_scope,energy_absence";
 
 pub(super) fn print_csv(output: &Output, all: &[Configuration<'_>]) {
     output.line(CSV_COLUMNS);
@@ -196,6 +215,7 @@ pub(super) fn print_csv(output: &Output, all: &[Configuration<'_>]) {
             bytes(one.session_bytes()),
             bytes(one.device_bytes()),
         ];
+        let fields = [&fields[..], &super::energy::csv_fields(&one.energy())].concat();
         output.line(fields.join(","));
     }
 }
