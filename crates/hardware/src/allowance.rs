@@ -6,6 +6,8 @@
 use siliconroute_core::Reading;
 
 use crate::host::HostFacts;
+use crate::linux;
+use crate::roots::Roots;
 use crate::topology::ClusterKind;
 
 /// The CPUs that this process may use.
@@ -17,6 +19,13 @@ pub struct Allowance {
     pub quota_cpus: Reading<Option<f64>>,
     /// Why threads cannot be held on chosen CPUs, where they cannot.
     pub cannot_hold: Option<String>,
+}
+
+impl Allowance {
+    /// Reads what a process of a Linux machine, running or captured below `roots`, may use of the host.
+    pub fn below(roots: &Roots, host: &HostFacts) -> Self {
+        linux::limits::allowance(roots, host)
+    }
 }
 
 /// The usable cores of one design.

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::fixture::Tree;
-use crate::linux::limits;
 
 fn shape(allowance: &Allowance) -> Vec<(ClusterKind, Vec<Vec<u32>>)> {
     let cores = |cluster: &AllowedCluster| cluster.cores.iter().map(|core| core.cpus.clone()).collect();
@@ -10,7 +9,7 @@ fn shape(allowance: &Allowance) -> Vec<(ClusterKind, Vec<Vec<u32>>)> {
 }
 
 fn allowance(tree: &Tree) -> Allowance {
-    limits::allowance(&tree.roots(), &tree.host_facts())
+    Allowance::below(&tree.roots(), &tree.host_facts())
 }
 
 fn hybrid() -> Tree {

@@ -21,7 +21,7 @@ use crate::chips::{Adapter, Gap, listed};
 use crate::conditions::{Conditions, ConditionsProbe, CpuTimes};
 use crate::glance::Glance;
 use crate::host::{HostFacts, HostProbe};
-use crate::linux::{devices, limits, memory};
+use crate::linux::{devices, memory};
 use crate::roots::Roots;
 use crate::vulkan::{VulkanDriver, VulkanProbe};
 
@@ -33,7 +33,7 @@ pub(crate) fn host_facts() -> HostFacts {
 }
 
 pub(crate) fn allowance(host: &HostFacts) -> Allowance {
-    limits::allowance(&Roots::system(), host)
+    Allowance::below(&Roots::system(), host)
 }
 
 pub(crate) fn hold_thread_on(cpus: &[u32]) -> Reading<()> {
