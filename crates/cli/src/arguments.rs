@@ -295,8 +295,28 @@ pub(crate) enum ModelsCommand {
 #[derive(Debug, Args)]
 pub(crate) struct Tune {
     /// Measure all seven policies, which is the default.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "model")]
     pub(crate) all_policies: bool,
+    /// Find the thread settings that suit this model, a file or name, on the CPU's targets, instead of tuning the
+    /// machine. Sessions of it take what is found from then on.
+    #[arg(short, long, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+    /// The model's batch size.
+    #[arg(long, value_name = "N", requires = "model")]
+    pub(crate) batch: Option<u64>,
+    /// Shapes of the model's inputs, such as x:1,3,224,224; repeatable.
+    #[arg(long, value_name = "NAME:SIZES", requires = "model")]
+    pub(crate) shape: Vec<String>,
+    /// Keys of targets on the CPU, separated by commas; all that can be tuned when absent.
+    #[arg(short, long, value_name = "DEVICE", value_delimiter = ',', requires = "model")]
+    pub(crate) device: Vec<String>,
+    /// What the settings are to be good for: fastest, or battery, which takes the least processor time among those
+    /// that are at most 5 % slower than the fastest [default: fastest].
+    #[arg(long, value_name = "GOAL", requires = "model")]
+    pub(crate) goal: Option<String>,
+    /// Forget what was found for the model, with all its batch sizes and shapes, and measure nothing.
+    #[arg(long, requires = "model", conflicts_with_all = ["batch", "shape", "device", "goal"])]
+    pub(crate) forget: bool,
 }
 
 /// How free dimensions are bound.
@@ -322,8 +342,9 @@ pub(crate) struct Bench {
     /// A model file or name; repeatable.
     #[arg(short, long = "model", value_name = "MODEL", required_unless_present = "compare")]
     pub(crate) models: Vec<String>,
-    /// auto, cpu, gpu, npu or target keys, separated by commas. A key may end in session settings:
-    /// +threads=N, `+compile_cache`, +concurrency=N.
+    /// auto, cpu, gpu, npu or target keys, separated by commas. A key may end in session settings: +threads=N,
+    /// +spin=off, `+block_base=N`, +cores=performance, efficiency or 0-3:6, `+compile_cache`, +concurrency=N. Targets
+    /// that are not named take the settings that `tune` found.
     #[arg(short, long, value_name = "DEVICE", value_delimiter = ',', default_value = "auto")]
     pub(crate) device: Vec<String>,
     /// Batch sizes: a list such as 1,8,32, with ranges such as 1-4, 8-32+8 (in steps) or 1-64*2 (in factors).

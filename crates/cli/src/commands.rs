@@ -12,6 +12,7 @@ mod route;
 mod run;
 mod top;
 mod tune;
+mod tune_model;
 mod up;
 
 use std::path::PathBuf;

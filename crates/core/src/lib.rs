@@ -4,7 +4,7 @@
 //! holds no unsafe code, so every result can be replayed from its arguments.
 //!
 //! Reading order: `identity`, `reading`, `tensor`, `model`, `chip`, `chip_figure`, `target`, `workload`,
-//! `accuracy`, `energy`, `trial`, `statistics`, `nnls`, `form`, `knowledge`, `decide`, `regret`.
+//! `accuracy`, `energy`, `trial`, `statistics`, `nnls`, `form`, `knowledge`, `decide`, `regret`, `tuning`.
 
 pub mod accuracy;
 pub mod chip;
@@ -22,6 +22,7 @@ pub mod statistics;
 pub mod target;
 pub mod tensor;
 pub mod trial;
+pub mod tuning;
 pub mod workload;
 
 pub use accuracy::{AccuracyClass, OutputDifference};

@@ -15,4 +15,4 @@ pub mod session;
 pub mod timing;
 pub mod worker;
 
-pub use session::{Engine, Offer, RunError, Session, SessionError, SessionRequest};
+pub use session::{Engine, Offer, RunError, Session, SessionError, SessionRequest, ThreadOptions};

@@ -4,13 +4,15 @@
 //! where a session runs.
 //!
 //! Reading order: `devices` (what a library offers), `reported` (whose chip a device is), `session` (one loaded
-//! model), `placement`.
+//! model) with `threads`, `compile_cache` and `inline_config`, `placement`.
 
 mod compile_cache;
 mod devices;
+mod inline_config;
 mod placement;
 mod reported;
 mod session;
+mod threads;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};

@@ -58,13 +58,17 @@ impl Engine for RtenEngine {
         if request.compile_cache.is_some() {
             return Err(SessionError::Refused("rten compiles nothing that it could keep".to_owned()));
         }
+        if let Some(option) = request.threads.beyond_count() {
+            return Err(SessionError::Refused(format!("rten takes no `{option}`")));
+        }
         let model = ModelOptions::with_all_ops()
             .prepack_weights(true)
             .load_file(request.model)
             .map_err(|error| SessionError::Refused(one_line(&error)))?;
         let input_ids = node_ids(&model, request.inputs)?;
         let output_ids = node_ids(&model, request.outputs)?;
-        let pool = request.threads.map(|threads| Arc::new(ThreadPool::with_num_threads(threads as usize)));
+        let pool =
+            request.threads.count.map(|threads| Arc::new(ThreadPool::with_num_threads(threads as usize)));
         Ok(Box::new(RtenSession {
             model,
             pool,

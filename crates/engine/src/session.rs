@@ -22,6 +22,37 @@ pub struct Offer {
     pub unavailable: Option<String>,
 }
 
+/// How the threads of a session on a CPU work; the engine's own way where nothing is said.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct ThreadOptions {
+    /// Threads within an operator, the calling one among them.
+    pub count: Option<u32>,
+    /// Whether threads that wait for work keep their CPU busy for a while.
+    pub spin: Option<bool>,
+    /// Into how many blocks for each thread an operator's work is cut, the later ones ever smaller.
+    pub block_base: Option<u32>,
+    /// The system's numbers of the logical CPUs that threads beside the calling one may run on; all when empty.
+    pub cores: Vec<u32>,
+}
+
+impl ThreadOptions {
+    /// So many threads, and nothing else said.
+    pub fn of_count(count: u32) -> Self {
+        Self { count: Some(count), ..Self::default() }
+    }
+
+    /// The name of an option beyond the number of threads that is set; `None` where there is none.
+    pub(crate) fn beyond_count(&self) -> Option<&'static str> {
+        [
+            ("spin", self.spin.is_some()),
+            ("block_base", self.block_base.is_some()),
+            ("cores", !self.cores.is_empty()),
+        ]
+        .into_iter()
+        .find_map(|(name, set)| set.then_some(name))
+    }
+}
+
 /// What a session is made from.
 #[derive(Debug, Clone, Copy)]
 pub struct SessionRequest<'a> {
@@ -33,8 +64,8 @@ pub struct SessionRequest<'a> {
     pub outputs: &'a [TensorSpec],
     /// Values of the free dimensions, for providers that want static shapes.
     pub bindings: &'a Bindings,
-    /// Threads within an operator; the engine's own default when absent.
-    pub threads: Option<u32>,
+    /// How its threads work.
+    pub threads: &'a ThreadOptions,
     /// Folder in which the provider keeps what it compiled, if it is to.
     pub compile_cache: Option<&'a Path>,
 }

@@ -13,6 +13,7 @@ use siliconroute::run::Routing;
 use siliconroute::settings::Settings;
 use siliconroute::{Options, Router, inputs};
 use siliconroute_core::TargetKey;
+use siliconroute_engine::ThreadOptions;
 use siliconroute_engine::rten::RtenEngine;
 use siliconroute_engine::session::{Engine as _, SessionRequest};
 
@@ -45,7 +46,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 inputs: &model.facts.inputs,
                 outputs: &model.facts.outputs,
                 bindings: &case.bindings,
-                threads: None,
+                threads: &ThreadOptions::default(),
                 compile_cache: None,
             },
         )?;

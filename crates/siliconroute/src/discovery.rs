@@ -9,10 +9,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use siliconroute_core::chip::ChipIdentity;
 use siliconroute_core::model::Bindings;
-use siliconroute_core::target::SessionSettings;
+use siliconroute_core::target::{Cores, SessionSettings};
 use siliconroute_core::tensor::{Dimension, ElementType, NamedTensor, Tensor, TensorData, TensorSpec};
 use siliconroute_core::trial::{Failure, FailureKind};
 use siliconroute_core::{AccuracyClass, Chip, Reading, Target, TargetKey};
+use siliconroute_engine::ThreadOptions;
 use siliconroute_engine::worker::client::{RemoteModel, WorkerClient};
 use siliconroute_engine::worker::process::Launcher;
 use siliconroute_engine::worker::wire::EngineSpec;
@@ -45,6 +46,16 @@ impl Found {
         let key = &self.target.key;
         SessionSettings::split(key.as_str())
             .unwrap_or_else(|_foreign| (key.clone(), SessionSettings::default()))
+    }
+
+    /// How the threads of its sessions work: the settings of its key, named cores as the numbers that they stand for.
+    pub fn threads(&self) -> ThreadOptions {
+        let cpu = self.base().1.cpu;
+        let cores = match self.target.options.get("cores").map(|text| Cores::parse(text)) {
+            Some(Ok(Cores::Listed(cpus))) => cpus,
+            _ => Vec::new(),
+        };
+        ThreadOptions { count: cpu.threads, spin: cpu.spin, block_base: cpu.block_base, cores }
     }
 
     /// The target's chip, from what the engine says of it alone.
@@ -266,7 +277,7 @@ fn run_index_probe(
         inputs: &inputs,
         outputs: &outputs,
         bindings: &Bindings::default(),
-        threads: None,
+        threads: &ThreadOptions::default(),
         compile_cache: None,
     };
     let mut session = worker.create_session(&target.key, &model, deadline)?;
@@ -305,7 +316,7 @@ fn run_probe(
         inputs: &inputs,
         outputs: &outputs,
         bindings: &Bindings::default(),
-        threads: None,
+        threads: &ThreadOptions::default(),
         compile_cache: None,
     };
     let mut session = worker.create_session(&target.key, &model, deadline)?;

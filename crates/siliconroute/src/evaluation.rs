@@ -3,6 +3,7 @@
 //! Invariant: a decision is made before the trials that judge it are taken, and all strategies are
 //! judged on the same trials. A suspect trial is the truth of nothing.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,7 @@ use crate::event::{Event, Listener, Stage};
 use crate::home::MeasuringLock;
 use crate::learn::Learned;
 use crate::measure::{Job, Order};
+use crate::model_tuning::Tuned;
 use crate::models::KnownModel;
 use crate::router::{Router, Targets};
 use crate::run::Routing;
@@ -244,6 +246,15 @@ impl Router {
         listener.event(Event::Begin { stage: Stage::Checking, steps: Some(questions.len() as u64) });
         let mut checked = Vec::new();
         for question in questions {
+            let Tuned { targets, notices } = self.tuned_targets(targets, &question.case)?;
+            for notice in notices {
+                listener.event(Event::Notice(notice));
+            }
+            let (targets, relearned) = match &targets {
+                Cow::Owned(tuned) => (tuned, Some(self.learn(tuned)?)),
+                Cow::Borrowed(plain) => (*plain, None),
+            };
+            let learned = relearned.as_ref().unwrap_or(learned);
             let query = self.query(&question.case, routing);
             let decision = decide(&learned.knowledge, &query, &Context::default());
             let candidates = candidate_keys(&decision, learned);
@@ -460,7 +471,7 @@ fn strategies(
         .find_map(|provider| keys().find(|target| target.provider.as_str() == *provider))
         .map(|target| target.key.clone());
     BTreeMap::from([
-        ("always-cpu".to_owned(), keys().find(|t| t.key.as_str() == "cpu/ort").map(|t| t.key.clone())),
+        ("always-cpu".to_owned(), keys().find(|t| t.key.base() == "cpu/ort").map(|t| t.key.clone())),
         ("always-gpu".to_owned(), first_of_kind(ChipKind::Gpu)),
         ("always-first-listed".to_owned(), listed),
         ("fit-only".to_owned(), fitted.chosen.map(|target| knowledge.target(target).key.clone())),

@@ -9,7 +9,7 @@ use std::time::Duration;
 pub enum Stage {
     /// Looking at the machine.
     Machine,
-    /// Tuning threads and policy.
+    /// Finding the threads that suit the machine, or a model.
     Tuning,
     /// Installing engine packages.
     Packages,

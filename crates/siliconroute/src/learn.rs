@@ -4,7 +4,7 @@
 //! are installed now; older versions of a provider are other targets' history. A hardware model is fitted to
 //! work that one method counted.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use sha2::{Digest, Sha256};
 use siliconroute_core::form::{Fit, FitRow, fit_forms};
@@ -18,7 +18,7 @@ use siliconroute_onnx::METHOD_VERSION;
 use siliconroute_store::{NewFit, StoredFit, StoredTrial, TargetId, TrialFilter};
 
 use crate::error::Error;
-use crate::router::{Router, Targets};
+use crate::router::{Replaced, Router, Targets};
 
 /// Knowledge, and what it was made from.
 #[derive(Debug)]
@@ -73,17 +73,21 @@ impl Router {
         let stored: Vec<StoredTrial> = stored.into_iter().filter(present).collect();
         // A short benchmark or an unusual preparation says as much of memory as any other trial.
         let honest = stored.iter().filter(|trial| trial.suspect.is_none());
-        let memory: Vec<MemoryFacts> = honest.map(StoredTrial::memory).collect();
+        let mut memory: Vec<MemoryFacts> = honest.map(StoredTrial::memory).collect();
         let trials: Vec<TrialFacts> =
             stored.into_iter().filter(is_fit_to_learn_from).filter_map(StoredTrial::into_facts).collect();
         let mut cases = self.store.cases()?;
         self.models().recount(&mut cases)?;
         let cases: HashMap<CaseId, Case> = cases.into_iter().map(|case| (case.id, case)).collect();
+        let lent = lend_to_tuned(targets, &trials);
+        memory.extend(lend_memory(targets, &memory));
+        // What is lent comes first, so that a tuned target's own trials have the last word.
+        let all: Vec<TrialFacts> = lent.into_iter().chain(trials.iter().cloned()).collect();
         // Without fits first: their rows are the estimates that the builder joins from the sessions.
-        let unfitted = build(targets, &trials, &[], |_, _| None);
+        let unfitted = build(targets, &all, &[], |_, _| None);
         let mut fits = self.fits(targets, &unfitted, &cases)?;
         let fit = |key: &TargetKey, workload| fits.fitted.remove(&(key.clone(), workload));
-        let knowledge = build(targets, &trials, &memory, fit);
+        let knowledge = build(targets, &all, &memory, fit);
         Ok(Learned { knowledge, cases, unfitted: fits.reasons, trials })
     }
 
@@ -161,6 +165,36 @@ fn is_fit_to_learn_from(trial: &StoredTrial) -> bool {
         Err(_) => return true,
     };
     trial.purpose != Purpose::Bench || trial.workload != Workload::Sustained || samples >= LEAST_BENCH_SAMPLES
+}
+
+/// What the trials of targets without settings say of the tuned ones in their place, where those have none of their
+/// own: tuning looks at one case in the sustained workload, and its settings are no slower there.
+fn lend_to_tuned(targets: &Targets, trials: &[TrialFacts]) -> Vec<TrialFacts> {
+    let lend = |replaced: &Replaced| {
+        let of = |key: &TargetKey| {
+            let key = key.clone();
+            trials.iter().filter(move |trial| trial.target == key)
+        };
+        let own: BTreeSet<(CaseId, usize)> =
+            of(&replaced.by).map(|trial| (trial.case, trial.workload.index())).collect();
+        of(&replaced.plain.target.key)
+            .filter(|trial| !own.contains(&(trial.case, trial.workload.index())))
+            .map(|trial| TrialFacts { target: replaced.by.clone(), ..trial.clone() })
+            .collect::<Vec<_>>()
+    };
+    targets.replaced.iter().flat_map(lend).collect()
+}
+
+/// What the memory that targets without settings took says of the tuned ones in their place.
+fn lend_memory(targets: &Targets, memory: &[MemoryFacts]) -> Vec<MemoryFacts> {
+    let lend = |replaced: &Replaced| {
+        memory
+            .iter()
+            .filter(|facts| facts.target == replaced.plain.target.key)
+            .map(|facts| MemoryFacts { target: replaced.by.clone(), ..facts.clone() })
+            .collect::<Vec<_>>()
+    };
+    targets.replaced.iter().flat_map(lend).collect()
 }
 
 #[derive(Default)]

@@ -4,10 +4,10 @@
 //! application that embeds it can do too.
 //!
 //! Reading order: [`router`] (what is opened), [`settings`], [`home`], `opening`, [`space`], [`wording`], [`machine`],
-//! [`tuning`], [`discovery`] (targets), [`engine_packages`], `verified` (what may be loaded), [`models`] with [`catalogue`],
-//! [`inputs`] and [`array_file`], [`plan`], [`campaign`] and [`measure`] (trials) with `surroundings`, [`sampler`],
-//! [`lookout`] and [`telemetry`], [`identify`] (which chip answers), [`learn`] (knowledge), [`context`], [`run`],
-//! [`evaluation`] and [`up`].
+//! [`tuning`], [`discovery`] (targets) with `named_cores`, [`engine_packages`], `verified` (what may be loaded), [`models`]
+//! with [`catalogue`], [`inputs`] and [`array_file`], [`plan`], [`campaign`] and [`measure`] (trials) with `surroundings`,
+//! [`sampler`], [`lookout`] and [`telemetry`], [`identify`] (which chip answers), [`learn`] (knowledge), [`context`], [`run`],
+//! [`evaluation`], [`model_tuning`] and [`up`].
 
 pub mod array_file;
 pub mod campaign;
@@ -29,7 +29,9 @@ mod lost_packages;
 pub mod machine;
 pub mod measure;
 mod metering;
+pub mod model_tuning;
 pub mod models;
+mod named_cores;
 mod opening;
 mod output_place;
 pub mod plan;

@@ -230,11 +230,11 @@ impl Router {
         chips
     }
 
-    /// How many sessions of a job's model may be alive at once without filling the memory.
-    fn targets_at_once(&self, job: &Job) -> usize {
+    /// How many sessions of a case's model may be alive at once without filling the memory.
+    pub(crate) fn sessions_at_once(&self, case: &Case) -> usize {
         let free = siliconroute_hardware::detect_conditions().free_memory_bytes;
         let Reading::Available(free) = free else { return usize::MAX };
-        let facts = &job.case.facts;
+        let facts = &case.facts;
         let session = SESSION_COPIES * (facts.weight_bytes + facts.activation_bytes as u64);
         usize::try_from(free / 2 / session.max(1)).unwrap_or(usize::MAX)
     }
@@ -405,7 +405,7 @@ impl Running<'_> {
             compile_cache: &compile_cache,
         };
         let side_by_side: Vec<&Found> = found.iter().collect();
-        let groups = groups(&side_by_side, router.targets_at_once(job));
+        let groups = groups(&side_by_side, router.sessions_at_once(&job.case));
         if groups.len() > 1 {
             let text = "memory is short, so its targets are measured in groups, one after the other";
             self.machinery.note(format!("{}: {text}", job.case.label()));

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use siliconroute_core::decide::Context;
-use siliconroute_core::target::SessionSettings;
-use siliconroute_core::{Chip, ChipKind, Reading, TargetKey};
+use siliconroute_core::target::{Cores, RefusedSetting, SessionSettings};
+use siliconroute_core::{CaseId, Chip, ChipKind, Reading, TargetKey};
 use siliconroute_engine::packages::{Fetcher, Installed, PipFetcher};
 use siliconroute_engine::regular_file::read_regular;
 use siliconroute_engine::worker::process::{Launcher, ProcessLauncher};
@@ -28,6 +28,7 @@ use crate::identify::{Checked, OpenSensors, machine_sensors};
 use crate::lost_packages::LostPackage;
 use crate::machine::{Machine, describe_error, installed_packages};
 use crate::models::Models;
+use crate::named_cores::NamedCores;
 use crate::opening::{Opened, ReadOnly};
 use crate::sampler::{OpenMeters, machine_meters};
 use crate::settings::Settings;
@@ -140,6 +141,21 @@ pub struct Targets {
     pub(crate) lost: Vec<LostPackage>,
     /// Targets that may run on another chip than they say, with what speaks for that.
     pub suspects: BTreeMap<TargetKey, String>,
+    /// The cores of this machine that can be named.
+    pub(crate) cores: NamedCores,
+    /// The case that tuned targets stand in for; `None` where there are none.
+    pub(crate) tuned_for: Option<CaseId>,
+    /// The targets that tuned ones stand in for.
+    pub(crate) replaced: Vec<Replaced>,
+}
+
+/// A target without settings, and the tuned one that stands in its place.
+#[derive(Debug, Clone)]
+pub(crate) struct Replaced {
+    /// The target without settings.
+    pub(crate) plain: Found,
+    /// What stands in its place.
+    pub(crate) by: TargetKey,
 }
 
 impl Targets {
@@ -155,6 +171,9 @@ impl Targets {
             }
             Some(found) => Ok(found),
             None => {
+                if let Some(replaced) = self.replaced.iter().find(|it| it.plain.target.key == key) {
+                    return Ok(&replaced.plain);
+                }
                 if let Some(lost) = self.lost.iter().find(|lost| lost.brings(name)) {
                     let package = &lost.name;
                     let reason = format!("its package {package} was changed; {}", reinstall(package));
@@ -174,11 +193,34 @@ impl Targets {
     /// # Errors
     /// When there is no such target or setting, or it cannot be used.
     pub fn resolve(&self, name: &str) -> Result<Found, Error> {
+        if let Some(tuned) = self.replaced.iter().find(|it| it.by.as_str() == name) {
+            return Ok(self.get(tuned.by.as_str())?.clone());
+        }
         let (base, settings) =
             SessionSettings::split(name).map_err(|error| Error::Usage(error.to_string()))?;
+        let refuse = |refused: RefusedSetting| Error::Usage(refused.to_string());
         let mut found = self.get(base.as_str())?.clone();
+        settings.check(&found.target.provider, &base).map_err(refuse)?;
+        let cores = settings.cpu.cores.as_ref().map(|cores| self.cores.number(cores, &base));
+        let cores = cores.transpose().map_err(refuse)?;
+        let threads = settings.cpu.threads;
+        if let Some(Cores::Listed(cpus)) = &cores
+            && threads.is_none()
+            && cpus.len() == 1
+        {
+            return Err(refuse(RefusedSetting::NothingToPin(base)));
+        }
         found.target = settings.apply(found.target);
+        if let Some(cores) = cores {
+            // The key keeps the name; what the session is told are the numbers that it stands for here.
+            found.target.options.insert("cores".to_owned(), cores.to_string());
+        }
         Ok(found)
+    }
+
+    /// The tuned target in the place of the one called `key`; that one itself where it was not tuned.
+    pub fn in_place_of<'k>(&'k self, key: &'k TargetKey) -> &'k TargetKey {
+        self.replaced.iter().find(|it| it.plain.target.key == *key).map_or(key, |it| &it.by)
     }
 
     /// The available targets on chips of one kind, at least one.
@@ -371,7 +413,17 @@ impl Router {
             };
             rows.insert(found.target.key.clone(), row);
         }
-        Ok(Targets { discovery, rows, fingerprint, lost, suspects: BTreeMap::new() })
+        let cores = NamedCores::of(&self.machine.host);
+        Ok(Targets {
+            discovery,
+            rows,
+            fingerprint,
+            lost,
+            suspects: BTreeMap::new(),
+            cores,
+            tuned_for: None,
+            replaced: Vec::new(),
+        })
     }
 
     pub(crate) fn known_discovery(&self, fingerprint: &str) -> Result<Option<Discovery>, Error> {

@@ -5,11 +5,13 @@
 
 mod choice;
 
+use std::borrow::Cow;
 use std::time::Instant;
 
 use siliconroute_core::decide::{Decision, Limits, Query, decide};
 use siliconroute_core::knowledge::Exclusion;
 use siliconroute_core::model::BoundInput;
+use siliconroute_core::target::SessionSettings;
 use siliconroute_core::tensor::{Dimension, NamedTensor, TensorSpec};
 use siliconroute_core::trial::{Failure, FailureKind, Placement};
 use siliconroute_core::{AccuracyClass, Case, ChipKind, Goal, Reading, TargetKey, Workload};
@@ -25,6 +27,7 @@ use crate::error::Error;
 use crate::learn::Learned;
 use crate::machine::brief;
 use crate::measure::measuring_advice;
+use crate::model_tuning::Tuned;
 use crate::models::KnownModel;
 use crate::router::{NO_TELEMETRY, Router, Targets};
 use crate::verified::check_engine;
@@ -69,7 +72,7 @@ type FallBackTold<'r> = Box<dyn FnMut(&FellBack, &TargetKey) + 'r>;
 /// A session on the chosen target that goes on with the next one when it fails.
 pub struct RoutedSession<'r> {
     router: &'r Router,
-    targets: &'r Targets,
+    targets: Cow<'r, Targets>,
     model: &'r KnownModel,
     case: &'r Case,
     session: Box<dyn Session>,
@@ -112,6 +115,8 @@ impl Router {
     /// Where nothing is known of any target, a fixed order decides, the references first, and the session's
     /// [notice](RoutedSession::notice) says so.
     ///
+    /// Unless the routing names a target, each takes the settings that [tuning](Self::tune_model) found for the case.
+    ///
     /// Built-in providers run in this process unless the routing wants them isolated; plugin providers,
     /// which may crash it, always in a worker. ONNX Runtime runs in this process only if the environment has
     /// `ORT_DISABLE_TELEMETRY`, since it would send telemetry of its own otherwise.
@@ -126,10 +131,19 @@ impl Router {
         learned: &Learned,
         routing: &Routing,
     ) -> Result<RoutedSession<'r>, Error> {
+        let Tuned { targets, notices } = match &routing.target {
+            None => self.tuned_targets(targets, case)?,
+            Some(_) => Tuned { targets: Cow::Borrowed(targets), notices: Vec::new() },
+        };
+        let relearned = match &targets {
+            Cow::Owned(tuned) => Some(self.learn(tuned)?),
+            Cow::Borrowed(_) => None,
+        };
+        let learned = relearned.as_ref().unwrap_or(learned);
         let (mut choice, mut notice) = (Choice::Named, None);
         let mut left = if let Some(target) = &routing.target {
             notice = accuracy_notice(case, target, self.query(case, routing).accuracy, routing, learned);
-            vec![targets.get(target.as_str())?.target.key.clone()]
+            vec![nameable(&targets.resolve(target.as_str())?)?]
         } else {
             let query = self.query(case, routing);
             let decision = decide(&learned.knowledge, &query, &self.context());
@@ -157,10 +171,11 @@ impl Router {
         let mut fell_back = Vec::new();
         while let Some(target) = left.pop() {
             self.stop_if_cancelled()?;
-            match self.create(model, case, targets.get(target.as_str())?, routing.isolated) {
+            let found = targets.resolve(target.as_str())?;
+            match self.create(model, case, &found, routing.isolated) {
                 Ok(session) => {
-                    let unchecked = index_notice(model, case, targets.get(target.as_str())?);
-                    let notices: Vec<String> = notice.into_iter().chain(unchecked).collect();
+                    let unchecked = index_notice(model, case, &found);
+                    let notices: Vec<String> = notice.into_iter().chain(unchecked).chain(notices).collect();
                     let notice = (!notices.is_empty()).then(|| notices.join("; "));
                     return Ok(RoutedSession {
                         router: self,
@@ -201,7 +216,7 @@ impl Router {
             EngineSpec::OnnxRuntime { plugins, .. } => {
                 // Only a worker's environment is this library's to set.
                 plugins.is_empty()
-                    && found.target.key.as_str() == "cpu/ort"
+                    && found.target.key.base() == REFERENCE
                     && std::env::var_os(NO_TELEMETRY).is_some()
             }
         };
@@ -216,22 +231,23 @@ impl Router {
                 inputs: &model.facts.inputs,
                 outputs: &model.facts.outputs,
                 bindings: &case.bindings,
-                threads: None,
+                threads: &found.threads(),
                 compile_cache: None,
             };
-            let session = engine.create_session(&found.target.key, &request);
+            let session = engine.create_session(&found.base().0, &request);
             return session.map_err(|error| refused(&error));
         }
+        let threads = found.threads();
         let remote = RemoteModel {
             path: &model.path,
             inputs: &model.facts.inputs,
             outputs: &model.facts.outputs,
             bindings: &case.bindings,
-            threads: None,
+            threads: &threads,
             compile_cache: None,
         };
         let (launcher, deadline) = (self.launcher.as_ref(), self.worker_deadline());
-        let session = RemoteSession::open(launcher, &found.engine, &found.target.key, &remote, deadline)?;
+        let session = RemoteSession::open(launcher, &found.engine, &found.base().0, &remote, deadline)?;
         let placement = session.placement();
         if let Reading::Available(placement) = &placement
             && placement.is_full_fallback()
@@ -339,7 +355,7 @@ impl RoutedSession<'_> {
         self.router.stop_if_cancelled()?;
         // What the reference refuses to compute, such as an index beyond a table, others may answer with
         // made-up numbers, since they do not check it.
-        if refused && self.runs > 0 && self.target.as_str() == REFERENCE {
+        if refused && self.runs > 0 && self.target.base() == REFERENCE {
             return Err(Error::InferenceRefused {
                 case: self.case.label(),
                 target: self.target.to_string(),
@@ -351,9 +367,9 @@ impl RoutedSession<'_> {
             if let (Some(told), Some(fallen)) = (&mut self.fall_back_told, self.fell_back.last()) {
                 told(fallen, &target);
             }
-            let found = self.targets.get(target.as_str())?;
+            let found = self.targets.resolve(target.as_str())?;
             let ready =
-                self.router.create(self.model, self.case, found, self.isolated).and_then(|mut session| {
+                self.router.create(self.model, self.case, &found, self.isolated).and_then(|mut session| {
                     session.set_inputs(&self.inputs).map_err(failure_of)?;
                     Ok(session)
                 });
@@ -397,6 +413,16 @@ impl RoutedSession<'_> {
         let outputs = self.outputs()?;
         Ok(RunOutcome { target: self.target.clone(), fell_back: self.fell_back.clone(), run_ms, outputs })
     }
+}
+
+/// The key of a target that a caller named, whose settings an inference can have.
+fn nameable(found: &Found) -> Result<TargetKey, Error> {
+    let (_, settings) = found.base();
+    if settings == SessionSettings::of_cpu(settings.cpu.clone()) {
+        return Ok(found.target.key.clone());
+    }
+    let key = &found.target.key;
+    Err(Error::Usage(format!("{key}: only settings of threads can be named for an inference")))
 }
 
 /// The inputs of a case, every size fixed.

@@ -4,7 +4,7 @@
 //! crate touches SQLite; rows and domain types are different types, translated here.
 //!
 //! Reading order: `error`, `open`, `copy`, `schema`, `column`, `catalogue`, `chip_figures`, `campaigns`, `trials`, `fits`,
-//! `decisions`, `telemetry`, `check`.
+//! `decisions`, `telemetry`, `tunings`, `check`.
 
 // Lets unit tests share sample data with the integration tests and the benchmark.
 #[cfg(test)]
@@ -28,6 +28,7 @@ mod open;
 mod schema;
 mod telemetry;
 mod trials;
+mod tunings;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -46,6 +47,7 @@ pub use open::OpenOptions;
 pub use schema::{APPLICATION_ID, SCHEMA_VERSION};
 pub use telemetry::{NewLook, StoredLook};
 pub use trials::{StoredMeasurement, StoredTrial, TrialFilter};
+pub use tunings::{NewTuning, StoredTuning};
 
 use error::Fault;
 

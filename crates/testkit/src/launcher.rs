@@ -15,7 +15,7 @@ use crate::target::{FakeTarget, Fault, Moment, Strike};
 use crate::worker::FakeWorker;
 
 /// A simulated engine: the embedded one (`rten`), or the one that a package of the same name brings.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct FakeEngine {
     /// `rten`, or the package's name.
     pub name: String,

@@ -22,5 +22,5 @@ pub use outputs::Outputs;
 pub use sensors::FakeSensors;
 pub use siliconroute_engine as engine;
 pub use siliconroute_onnx as onnx;
-pub use target::{Behaviour, FakeTarget, Fault, Moment, NodePlacement, Strike, TimeLaw};
+pub use target::{Behaviour, FakeTarget, Fault, Moment, NodePlacement, Strike, TimeLaw, Working};
 pub use workbench::FakeWorkbench;

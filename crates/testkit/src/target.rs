@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use siliconroute_core::trial::Placement;
 use siliconroute_core::{ChipKey, ChipKind, ProviderName, Reading, Target, TargetKey};
+use siliconroute_engine::ThreadOptions;
 
 use crate::outputs::Outputs;
 
@@ -138,8 +139,19 @@ impl Behaviour {
     }
 }
 
+/// How a simulated session works under some thread options.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Working {
+    /// Its time over that of the law.
+    pub time_factor: f64,
+    /// CPUs that it keeps busy while it is called again and again.
+    pub busy_cores: f64,
+    /// Processor time that it uses after a call; `None` where it does not tell.
+    pub idle_ns: Option<u64>,
+}
+
 /// A simulated target.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct FakeTarget {
     /// The target; its version is filled in by the engine that offers it.
     pub target: Target,
@@ -153,6 +165,8 @@ pub struct FakeTarget {
     pub memory_bytes: Option<u64>,
     /// How far samples lie from the law at most, relative to it.
     pub spread: f64,
+    /// What the options of a session's threads change; nothing where there is no such rule.
+    pub by_threads: Option<fn(&ThreadOptions) -> Working>,
     /// What it does with any model but those of `models`.
     pub behaviour: Behaviour,
     /// What it does with a model by its name; the precision probe is called `precision-probe`.
@@ -183,6 +197,7 @@ impl FakeTarget {
             law,
             memory_bytes: None,
             spread: 0.01,
+            by_threads: None,
             behaviour: Behaviour::default(),
             models: BTreeMap::new(),
         }

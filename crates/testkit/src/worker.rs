@@ -12,14 +12,14 @@ use siliconroute_core::model::Bindings;
 use siliconroute_core::tensor::TensorSpec;
 use siliconroute_core::trial::{Before, Failure, FailureKind, Sample};
 use siliconroute_core::{Reading, TargetKey};
-use siliconroute_engine::session::{Offer, check_inputs};
+use siliconroute_engine::session::{Offer, ThreadOptions, check_inputs};
 use siliconroute_engine::timing::WarmUp;
 use siliconroute_engine::worker::process::Worker;
-use siliconroute_engine::worker::wire::{PROTOCOL, Request, Response, Usage};
+use siliconroute_engine::worker::wire::{Idled, PROTOCOL, Request, Response, Usage};
 use siliconroute_onnx::SyntheticModel;
 
 use crate::launcher::{Call, Script};
-use crate::target::{FakeTarget, Fault, Moment, Strike};
+use crate::target::{FakeTarget, Fault, Moment, Strike, Working};
 
 /// The model name of the probe whose index is beyond its table.
 const INDEX_PROBE: &str = "index-probe";
@@ -53,6 +53,7 @@ struct Session {
     outputs: Vec<TensorSpec>,
     flops: f64,
     weight_bytes: f64,
+    threads: ThreadOptions,
     inputs_set: bool,
     runs: u32,
     samples: u32,
@@ -96,7 +97,7 @@ impl FakeWorker {
     fn answer(&mut self, request: &Request, deadline: Duration) -> Result<Response, NoAnswer> {
         match request {
             Request::Open { protocol, .. } => self.open(*protocol, deadline),
-            Request::Create { target, model, inputs, outputs, bindings, .. } => {
+            Request::Create { target, model, inputs, outputs, bindings, threads, .. } => {
                 self.session = None;
                 let name = model_name(model);
                 let (flops, weight_bytes) = work_of(model, &name, bindings)?;
@@ -111,6 +112,7 @@ impl FakeWorker {
                     outputs: outputs.iter().cloned().map(TensorSpec::from).collect(),
                     flops,
                     weight_bytes,
+                    threads: threads.clone(),
                     inputs_set: false,
                     runs: 0,
                     samples: 0,
@@ -161,7 +163,20 @@ impl FakeWorker {
                     });
                 }
                 let peak_resident_bytes = self.peak_resident_bytes();
-                Ok(Response::Sampled { samples, busy_cores: Reading::Available(1.0), peak_resident_bytes })
+                let busy_cores = self.working().map_or(1.0, |working| working.busy_cores);
+                Ok(Response::Sampled {
+                    samples,
+                    busy_cores: Reading::Available(busy_cores),
+                    peak_resident_bytes,
+                })
+            }
+            Request::Idle { window_ns } => {
+                self.begin_run(Moment::Run, deadline)?;
+                let cpu_ns = Reading::from_option(
+                    self.working().and_then(|working| working.idle_ns),
+                    "a simulated worker uses nothing",
+                );
+                Ok(Response::Idled(Idled { wall_ns: *window_ns, cpu_ns }))
             }
             Request::Usage => {
                 let none = || Reading::unavailable("a simulated worker uses nothing");
@@ -177,6 +192,13 @@ impl FakeWorker {
                 Ok(Response::Done)
             }
         }
+    }
+
+    /// How the session works under its thread options; `None` where they make no difference.
+    fn working(&self) -> Option<Working> {
+        let session = self.session.as_ref()?;
+        let by_threads = self.target(&session.target).ok()?.by_threads?;
+        Some(by_threads(&session.threads))
     }
 
     /// What the target of the session says of memory.
@@ -239,6 +261,7 @@ impl FakeWorker {
         let session = self.session.as_ref().ok_or_else(no_session)?;
         let law = || target.law.time_ns(session.flops, session.weight_bytes);
         let time_ns = target.behaviour_on(&session.model).time_ns.unwrap_or_else(law);
+        let time_ns = time_ns * self.working().map_or(1.0, |working| working.time_factor);
         let unit = (self.random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
         Ok((time_ns * (1.0 + target.spread * (2.0 * unit - 1.0))).round().max(1.0) as u64)
     }
@@ -252,6 +275,7 @@ impl FakeWorker {
             Request::Outputs => ("outputs", None),
             Request::WarmUp { .. } => ("warm_up", None),
             Request::Sample { .. } => ("sample", None),
+            Request::Idle { .. } => ("idle", None),
             Request::Usage => ("usage", None),
             Request::Close => ("close", None),
         };

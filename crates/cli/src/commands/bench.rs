@@ -23,7 +23,7 @@ use siliconroute::{Error, Targets};
 use siliconroute_core::statistics::{Replication, SessionSpread};
 use siliconroute_core::target::SessionSettings;
 use siliconroute_core::trial::{FileCache, Purpose};
-use siliconroute_core::{TargetKey, Workload};
+use siliconroute_core::{Case, TargetKey, Workload};
 
 use self::configuration::{Configuration, configurations};
 use super::Session;
@@ -52,7 +52,7 @@ pub(super) fn run(session: &Session<'_>, arguments: &Bench) -> Result<ExitCode, 
     let mut progress = session.progress();
     let targets = session.router.targets(&mut progress)?;
     let chosen = choose(&targets, arguments)?;
-    let jobs = jobs(session, arguments, (&batches, &workloads), &chosen)?;
+    let jobs = jobs(session, arguments, (&batches, &workloads), (&targets, &chosen))?;
     // A comparison goes on until sessions that differ no longer hide what it is to find.
     let replication =
         (!arguments.compare.is_empty() && arguments.sessions.is_none()).then(Replication::default);
@@ -173,7 +173,7 @@ fn jobs(
     session: &Session<'_>,
     arguments: &Bench,
     (batches, workloads): (&[u64], &[Workload]),
-    chosen: &[TargetKey],
+    (targets, chosen): (&Targets, &[TargetKey]),
 ) -> Result<Vec<Job>, Error> {
     let batches: Vec<Option<u64>> = match batches {
         [] => vec![None],
@@ -186,9 +186,10 @@ fn jobs(
             if cases.iter().any(|job| job.case.id == case.id) {
                 continue;
             }
+            let chosen = tuned(session, arguments, targets, (chosen, &case))?;
             for &workload in workloads {
                 let (model, case) = (model.clone(), case.clone());
-                cases.push(Job { model, case, workload, targets: chosen.to_vec() });
+                cases.push(Job { model, case, workload, targets: chosen.clone() });
             }
         }
     }
@@ -196,6 +197,27 @@ fn jobs(
     let sessions = arguments.sessions.map_or(usual, |sessions| sessions as usize);
     // All of the first sessions before any second one, so that what passes with time falls on all alike.
     Ok(std::iter::repeat_n(cases, sessions).flatten().collect())
+}
+
+/// The targets for one case: those that no word names take the settings that tuning found for it.
+fn tuned(
+    session: &Session<'_>,
+    arguments: &Bench,
+    targets: &Targets,
+    (chosen, case): (&[TargetKey], &Case),
+) -> Result<Vec<TargetKey>, Error> {
+    if !arguments.compare.is_empty() || arguments.concurrency.is_some() {
+        return Ok(chosen.to_vec());
+    }
+    let tuned = session.router.tuned_targets(targets, case)?;
+    for notice in tuned.notices {
+        session.progress().event(Event::Notice(notice));
+    }
+    let in_place = |key: &TargetKey| {
+        let named = arguments.device.iter().any(|word| word == key.as_str());
+        if named { key.clone() } else { tuned.targets.in_place_of(key).clone() }
+    };
+    Ok(chosen.iter().map(in_place).collect())
 }
 
 fn workloads(words: &[String]) -> Result<Vec<Workload>, Error> {

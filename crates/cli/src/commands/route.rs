@@ -6,6 +6,7 @@ use serde_json::json;
 use siliconroute::Error;
 use siliconroute::evaluation::Question;
 use siliconroute::event::{Event, Listener as _};
+use siliconroute::model_tuning::Tuned;
 use siliconroute::run::{index_notice, no_target};
 use siliconroute_core::decide::{Decision, decide, format_interval_ns, format_joules};
 use siliconroute_core::knowledge::{Exclusion, Knowledge};
@@ -18,7 +19,11 @@ pub(super) fn run(session: &Session<'_>, arguments: &Route) -> Result<ExitCode, 
     let routing = super::routing(&arguments.case)?;
     let (model, case) = session.case(&arguments.case.model, arguments.case.batch, &arguments.case.shape)?;
     let mut progress = session.progress();
-    let targets = session.router.targets(&mut progress)?;
+    let plain = session.router.targets(&mut progress)?;
+    let Tuned { targets, notices } = session.router.tuned_targets(&plain, &case)?;
+    for notice in notices {
+        progress.event(Event::Notice(notice));
+    }
     let learned = session.router.learn(&targets)?;
     let query = session.router.query(&case, &routing);
     let context = session.router.context();
@@ -33,8 +38,8 @@ pub(super) fn run(session: &Session<'_>, arguments: &Route) -> Result<ExitCode, 
         None
     };
     let notice = decision.chosen.and_then(|target| {
-        let found = targets.get(learned.knowledge.target(target).key.as_str()).ok()?;
-        index_notice(&model, &case, found)
+        let found = targets.resolve(learned.knowledge.target(target).key.as_str()).ok()?;
+        index_notice(&model, &case, &found)
     });
     if let Some(notice) = &notice {
         session.progress().event(Event::Notice(notice.clone()));

@@ -49,7 +49,7 @@ pub(super) fn run(session: &Session<'_>, arguments: &Run) -> Result<ExitCode, Er
     let learned = router.learn(&targets)?;
     routing.chip_kind = super::chip_kind(&arguments.device);
     if routing.chip_kind.is_none() && arguments.device != "auto" {
-        routing.target = Some(targets.get(&arguments.device)?.target.key.clone());
+        routing.target = Some(targets.resolve(&arguments.device)?.target.key);
     }
     let mut routed = router.open_session(&model, &case, &targets, &learned, &routing)?;
     if let Some(notice) = routed.notice() {

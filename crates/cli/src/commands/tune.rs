@@ -8,7 +8,7 @@ use siliconroute::tuning::{Anew, Choice, Measurement, Source, Tuned, Tuning};
 use siliconroute_core::chip_figure::{ChipFigure, ChipQuantity};
 use siliconroute_core::statistics::median;
 
-use super::Session;
+use super::{Session, tune_model};
 use crate::arguments::Tune;
 use crate::output::{Output, count, optional, table};
 
@@ -16,6 +16,9 @@ use crate::output::{Output, count, optional, table};
 const BAR_CELLS: f64 = 40.0;
 
 pub(super) fn run(session: &Session<'_>, arguments: &Tune, anew: Anew) -> Result<ExitCode, Error> {
+    if let Some(model) = &arguments.model {
+        return tune_model::run(session, arguments, model);
+    }
     tracing::debug!(asked = arguments.all_policies, "all policies are measured");
     let tuned = session.router.tune(anew, &mut session.progress())?;
     let figures = session.router.cpu_figures()?;

@@ -17,6 +17,7 @@ const COMMANDS: &[&str] = &[
     "route",
     "run",
     "evaluate",
+    "tune",
     "doctor",
     "config",
     "completions",

@@ -18,6 +18,7 @@ mod hostile_text;
 mod interrupts;
 mod measuring;
 mod model_files;
+mod model_tuning;
 mod onnx_file;
 mod packages;
 mod program;

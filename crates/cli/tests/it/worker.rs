@@ -11,6 +11,7 @@ use siliconroute_core::Reading;
 use siliconroute_core::model::Bindings;
 use siliconroute_core::tensor::{NamedTensor, Tensor, TensorData};
 use siliconroute_core::trial::{Failure, FailureKind};
+use siliconroute_testkit::engine::ThreadOptions;
 use siliconroute_testkit::engine::onnxruntime::CpuFeatures;
 use siliconroute_testkit::engine::rten::RtenEngine;
 use siliconroute_testkit::engine::worker::client::{RemoteModel, WorkerClient};
@@ -50,6 +51,7 @@ struct ModelFile {
     path: PathBuf,
     facts: siliconroute_core::model::ModelFacts,
     bindings: Bindings,
+    threads: ThreadOptions,
 }
 
 impl ModelFile {
@@ -59,7 +61,7 @@ impl ModelFile {
         onnx::SyntheticModel::parse(name).unwrap().write(&path).unwrap();
         let facts = onnx::load_model(&path).unwrap().facts().clone();
         let bindings = Bindings([("batch".to_owned(), 1)].into());
-        Self { _folder: folder, path, facts, bindings }
+        Self { _folder: folder, path, facts, bindings, threads: ThreadOptions::of_count(1) }
     }
 
     fn remote(&self) -> RemoteModel<'_> {
@@ -68,7 +70,7 @@ impl ModelFile {
             inputs: &self.facts.inputs,
             outputs: &self.facts.outputs,
             bindings: &self.bindings,
-            threads: Some(1),
+            threads: &self.threads,
             compile_cache: None,
         }
     }
@@ -92,7 +94,7 @@ fn run_for_ever(launcher: &ProcessLauncher, deadline: Duration) -> Failure {
             inputs: model.facts.inputs.iter().map(Into::into).collect(),
             outputs: model.facts.outputs.iter().map(Into::into).collect(),
             bindings: model.bindings.clone(),
-            threads: Some(1),
+            threads: ThreadOptions::of_count(1),
             compile_cache: None,
         },
         Request::SetInputs(ModelFile::inputs(128)),
@@ -165,7 +167,7 @@ fn runs_the_precision_probe() {
         inputs: &facts.inputs,
         outputs: &facts.outputs,
         bindings: &Bindings::default(),
-        threads: None,
+        threads: &ThreadOptions::default(),
         compile_cache: None,
     };
     let mut session = worker.create_session(&RtenEngine::target().key, &model, PATIENCE).unwrap();
@@ -302,7 +304,7 @@ fn a_worker_ends_when_its_parent_goes_away_while_it_runs() {
             inputs: model.facts.inputs.iter().map(Into::into).collect(),
             outputs: model.facts.outputs.iter().map(Into::into).collect(),
             bindings: model.bindings.clone(),
-            threads: Some(1),
+            threads: ThreadOptions::of_count(1),
             compile_cache: None,
         },
         Request::SetInputs(ModelFile::inputs(128)),
@@ -356,7 +358,7 @@ fn requests_out_of_turn_are_refused() {
         inputs: Vec::new(),
         outputs: Vec::new(),
         bindings: Bindings::default(),
-        threads: None,
+        threads: ThreadOptions::default(),
         compile_cache: None,
     };
     let mut refused = |request: &Request, reason: &str| {

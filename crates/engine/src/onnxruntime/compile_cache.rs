@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Map, Value};
 use siliconroute_core::ChipKind;
 
+use super::inline_config;
 use crate::session::SessionError;
 
 /// What a session with a compile cache is made from.
@@ -40,8 +40,12 @@ pub(super) fn prepare(
 ) -> Result<Cached, SessionError> {
     let cached = match provider {
         "openvino" => {
-            let config = with_cache_folder(options.get("load_config").map(String::as_str), kind, folder)?;
-            Cached { options: BTreeMap::from([("load_config".to_owned(), config)]), ..Cached::default() }
+            let folder = folder.display().to_string();
+            let config = inline_config::with_property(options, kind, "CACHE_DIR", &folder)?;
+            Cached {
+                options: BTreeMap::from([(inline_config::OPTION.to_owned(), config)]),
+                ..Cached::default()
+            }
         }
         "qnn" | "vitisai" | "nv_tensorrt_rtx" => {
             let compiled = folder.join(COMPILED_MODEL);
@@ -71,28 +75,10 @@ pub(super) fn prepare(
     Ok(cached)
 }
 
-/// OpenVINO's inline configuration with `CACHE_DIR` added for the device.
-fn with_cache_folder(config: Option<&str>, kind: ChipKind, folder: &Path) -> Result<String, SessionError> {
-    let unreadable =
-        |reason: String| SessionError::Refused(format!("the target's `load_config` is unreadable: {reason}"));
-    let mut devices: Map<String, Value> = match config {
-        Some(text) => serde_json::from_str(text).map_err(|error| unreadable(error.to_string()))?,
-        None => Map::new(),
-    };
-    let device = match kind {
-        ChipKind::Cpu => "CPU",
-        ChipKind::Gpu => "GPU",
-        ChipKind::Npu => "NPU",
-    };
-    let properties = devices.entry(device).or_insert_with(|| Value::Object(Map::new()));
-    let properties =
-        properties.as_object_mut().ok_or_else(|| unreadable(format!("{device} is no object")))?;
-    properties.insert("CACHE_DIR".to_owned(), Value::String(folder.display().to_string()));
-    Ok(Value::Object(devices).to_string())
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     #[test]

@@ -16,7 +16,7 @@ use siliconroute_core::trial::Placement;
 use super::compile_cache::{self, Cached};
 use super::devices::{self, Access, Configured};
 use super::reported::dxgi_position;
-use super::{ListAdapters, placement};
+use super::{ListAdapters, placement, threads};
 use crate::session::{RunError, Session, SessionError, SessionRequest, check_inputs, one_line};
 
 /// Providers that crash when two of their sessions are used at once take turns.
@@ -47,7 +47,8 @@ pub(super) fn create(
             dxgi_position(&target.chip, configured.luid, &adapters()).map_err(SessionError::Refused)?;
         cached.options.insert("device_id".to_owned(), position.to_string());
     }
-    let session = commit(environment, configured, request, &cached)
+    let setup = Setup::new(configured, request, &cached)?;
+    let session = commit(environment, configured, request, &cached, &setup)
         .map_err(|error| SessionError::Refused(one_line(&error)))?;
     drop(turn);
     let in_engine_order: Option<Vec<usize>> = session
@@ -73,6 +74,7 @@ pub(super) fn create(
 /// What a session is set up with, whatever its device.
 #[derive(Debug, PartialEq, Eq)]
 struct Setup {
+    /// Threads of the library's own pool.
     threads: Option<usize>,
     /// Whether memory patterns and operators side by side are switched off; else they are as the library has them.
     one_operator_at_a_time: bool,
@@ -84,21 +86,28 @@ struct Setup {
 }
 
 impl Setup {
-    fn new(configured: &Configured, request: &SessionRequest<'_>, cached: &Cached) -> Self {
+    fn new(
+        configured: &Configured,
+        request: &SessionRequest<'_>,
+        cached: &Cached,
+    ) -> Result<Self, SessionError> {
         let mut entries = vec![(placement::RECORD_KEY, "1".to_owned())];
         entries.extend(cached.entries.clone());
         let mut options = configured.offer.target.options.clone();
         options.extend(cached.options.clone());
+        let threads = threads::set_up(&configured.offer.target, &options, request.threads)?;
+        entries.extend(threads.entries);
+        options.extend(threads.options);
         let dimensions = request.bindings.0.iter().filter(|_| configured.quirks.static_shapes);
-        Self {
-            threads: request.threads.map(|threads| threads as usize),
+        Ok(Self {
+            threads: threads.pool.map(|threads| threads as usize),
             one_operator_at_a_time: configured.quirks.one_operator_at_a_time,
             dimensions: dimensions
                 .map(|(name, &size)| (name.clone(), i64::try_from(size).unwrap_or(i64::MAX)))
                 .collect(),
             entries,
             options,
-        }
+        })
     }
 
     /// The options as a device's provider takes them.
@@ -112,8 +121,8 @@ fn commit(
     configured: &Configured,
     request: &SessionRequest<'_>,
     cached: &Cached,
+    setup: &Setup,
 ) -> ort::Result<OrtSession> {
-    let setup = Setup::new(configured, request, cached);
     let mut builder =
         OrtSession::builder(environment)?.with_optimization_level(GraphOptimizationLevel::All)?;
     if let Some(threads) = setup.threads {

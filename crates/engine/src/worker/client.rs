@@ -11,8 +11,8 @@ use siliconroute_core::trial::{Failure, FailureKind, Placement, Sample};
 use siliconroute_core::{Reading, TargetKey};
 
 use super::process::{Launcher, Worker};
-use super::wire::{EngineSpec, PROTOCOL, Request, Response, SpecMessage, Usage};
-use crate::session::Offer;
+use super::wire::{EngineSpec, Idled, PROTOCOL, Request, Response, SpecMessage, Usage};
+use crate::session::{Offer, ThreadOptions};
 use crate::timing::WarmUp;
 
 /// Calls of one request up to which each may take a whole deadline.
@@ -43,8 +43,8 @@ pub struct RemoteModel<'a> {
     pub outputs: &'a [TensorSpec],
     /// Values of the free dimensions.
     pub bindings: &'a Bindings,
-    /// Threads within an operator.
-    pub threads: Option<u32>,
+    /// How its threads work.
+    pub threads: &'a ThreadOptions,
     /// Folder in which the provider keeps what it compiled; one of its own for each target.
     pub compile_cache: Option<&'a Path>,
 }
@@ -133,7 +133,7 @@ impl WorkerClient {
             inputs: model.inputs.iter().map(SpecMessage::from).collect(),
             outputs: model.outputs.iter().map(SpecMessage::from).collect(),
             bindings: model.bindings.clone(),
-            threads: model.threads,
+            threads: model.threads.clone(),
             compile_cache: model.compile_cache.map(Path::to_owned),
         };
         match self.worker.call(&request, deadline)? {
@@ -232,6 +232,17 @@ impl WorkerSession<'_> {
             Response::Sampled { samples, busy_cores, peak_resident_bytes } => {
                 Ok(Sampled { samples, busy_cores, peak_resident_bytes })
             }
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Runs one inference and then does nothing for `window`; gives what the process used of the processor meanwhile.
+    ///
+    /// # Errors
+    /// When the engine or the worker fails.
+    pub fn idle(&mut self, window: Duration) -> Result<Idled, Failure> {
+        match self.call(&Request::Idle { window_ns: nanoseconds(window) }, window)? {
+            Response::Idled(idled) => Ok(idled),
             other => Err(unexpected(other)),
         }
     }

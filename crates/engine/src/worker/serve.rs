@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use siliconroute_core::Reading;
 use siliconroute_core::tensor::TensorSpec;
 
-use super::wire::{EngineSpec, PROTOCOL, Request, Response, Usage, WireError, read_message, write_message};
+use super::wire::{
+    EngineSpec, Idled, PROTOCOL, Request, Response, Usage, WireError, read_message, write_message,
+};
 use crate::onnxruntime::{ListAdapters, OrtEngine};
 use crate::rten::RtenEngine;
 use crate::session::{Engine, Session, SessionRequest};
@@ -132,7 +134,7 @@ impl State {
                     inputs: &inputs,
                     outputs: &outputs,
                     bindings: &bindings,
-                    threads,
+                    threads: &threads,
                     compile_cache: compile_cache.as_deref(),
                 };
                 let start = Instant::now();
@@ -164,6 +166,7 @@ impl State {
                 Ok(Response::WarmedUp(warm_up.map_err(|error| error.to_string())?))
             }
             Request::Sample { round, calls, count, budget_ns } => self.sample(round, calls, count, budget_ns),
+            Request::Idle { window_ns } => self.idle(Duration::from_nanos(window_ns)),
             Request::Usage => Ok(Response::Usage(Usage {
                 cpu_time_ns: (self.probes.cpu_time_ns)(),
                 resident_bytes: (self.probes.resident_bytes)(),
@@ -214,6 +217,16 @@ impl State {
         })
     }
 
+    fn idle(&mut self, window: Duration) -> Result<Response, String> {
+        let probes = self.probes;
+        self.session()?.run().map_err(|error| error.to_string())?;
+        let (before, start) = ((probes.cpu_time_ns)(), Instant::now());
+        thread::sleep(window);
+        let (after, wall_ns) = ((probes.cpu_time_ns)(), nanoseconds(start.elapsed()));
+        let cpu_ns = used_between(before, after);
+        Ok(Response::Idled(Idled { wall_ns, cpu_ns }))
+    }
+
     fn sample(&mut self, round: u32, calls: u32, count: u32, budget_ns: u64) -> Result<Response, String> {
         let probes = self.probes;
         let before = (probes.cpu_time_ns)();
@@ -221,18 +234,17 @@ impl State {
         let budget = Duration::from_nanos(budget_ns);
         let samples = timing::measure_samples(self.session()?, round, calls, count, budget);
         let elapsed_ns = nanoseconds(start.elapsed()).max(1);
-        let busy_cores = match (before, (probes.cpu_time_ns)()) {
-            (Reading::Available(before), Reading::Available(after)) => {
-                Reading::Available(after.saturating_sub(before) as f64 / elapsed_ns as f64)
-            }
-            (Reading::Unavailable(reason), _) | (_, Reading::Unavailable(reason)) => {
-                Reading::Unavailable(reason)
-            }
-        };
+        let used = used_between(before, (probes.cpu_time_ns)());
+        let busy_cores = used.and_then(|used| Reading::Available(used as f64 / elapsed_ns as f64));
         let peak_resident_bytes = self.peak_resident_bytes();
         let samples = samples.map_err(|error| error.to_string())?;
         Ok(Response::Sampled { samples, busy_cores, peak_resident_bytes })
     }
+}
+
+/// The processor time between two readings.
+fn used_between(before: Reading<u64>, after: Reading<u64>) -> Reading<u64> {
+    before.and_then(|before| after.and_then(|after| Reading::Available(after.saturating_sub(before))))
 }
 
 fn nanoseconds(duration: Duration) -> u64 {
@@ -247,6 +259,7 @@ mod tests {
     use siliconroute_core::model::Bindings;
 
     use super::*;
+    use crate::session::ThreadOptions;
 
     static PEAK: AtomicU64 = AtomicU64::new(0);
 
@@ -281,7 +294,7 @@ mod tests {
             inputs: Vec::new(),
             outputs: Vec::new(),
             bindings: Bindings::default(),
-            threads: None,
+            threads: ThreadOptions::default(),
             compile_cache: None,
         };
         // Without an engine there is no session, but its count has begun.

@@ -12,11 +12,11 @@ use siliconroute_core::trial::{Placement, Sample};
 use siliconroute_core::{ElementType, Reading, TargetKey};
 
 use crate::onnxruntime::{CpuFeatures, Plugin};
-use crate::session::Offer;
+use crate::session::{Offer, ThreadOptions};
 use crate::timing::WarmUp;
 
 /// Grows when a message changes; parent and worker are the same program, so a mismatch means a mixed-up binary.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// The largest frame accepted.
 const MAX_FRAME_BYTES: u64 = 4 << 30;
@@ -97,6 +97,15 @@ pub struct Usage {
     pub device_bytes: Reading<u64>,
 }
 
+/// What a process used of the processor while its session had nothing to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Idled {
+    /// How long that was, since the inference before it had ended.
+    pub wall_ns: u64,
+    /// Processor time, over all threads.
+    pub cpu_ns: Reading<u64>,
+}
+
 /// What the parent asks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Request {
@@ -119,8 +128,8 @@ pub enum Request {
         outputs: Vec<SpecMessage>,
         /// Values of the free dimensions.
         bindings: Bindings,
-        /// Threads within an operator.
-        threads: Option<u32>,
+        /// How its threads work.
+        threads: ThreadOptions,
         /// Folder in which the provider keeps what it compiled.
         compile_cache: Option<PathBuf>,
     },
@@ -147,6 +156,11 @@ pub enum Request {
         count: u32,
         /// No new sample after this time.
         budget_ns: u64,
+    },
+    /// Runs one inference and then does nothing, to see what the session's threads use of the processor meanwhile.
+    Idle {
+        /// How long nothing is done.
+        window_ns: u64,
     },
     /// Tells what the process has used so far.
     Usage,
@@ -198,6 +212,8 @@ pub enum Response {
         /// The most memory that the process has held so far.
         peak_resident_bytes: Reading<u64>,
     },
+    /// One inference ran, and then nothing was done for a while.
+    Idled(Idled),
     /// What the process has used so far.
     Usage(Usage),
     /// The engine refused; the worker goes on.
@@ -305,7 +321,7 @@ mod tests {
             inputs: vec![SpecMessage::from(&spec)],
             outputs: Vec::new(),
             bindings: Bindings::default(),
-            threads: None,
+            threads: ThreadOptions { cores: vec![0, 2], ..ThreadOptions::of_count(2) },
             compile_cache: None,
         };
         let mut pipe = Vec::new();

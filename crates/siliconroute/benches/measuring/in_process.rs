@@ -13,6 +13,7 @@ use siliconroute::discovery::Found;
 use siliconroute_core::tensor::NamedTensor;
 use siliconroute_core::trial::{Failure, FailureKind, Placement};
 use siliconroute_core::{Reading, Target, TargetKey};
+use siliconroute_engine::ThreadOptions;
 use siliconroute_engine::rten::RtenEngine;
 use siliconroute_engine::session::{Engine, Offer, RunError, Session, SessionError, SessionRequest};
 use siliconroute_engine::worker::process::{Launcher, Worker};
@@ -103,7 +104,7 @@ impl Engine for SlowedEngine {
         request: &SessionRequest<'_>,
     ) -> Result<Box<dyn Session>, SessionError> {
         let slowed = *self.targets.get(target).ok_or_else(|| SessionError::UnknownTarget(target.clone()))?;
-        let request = SessionRequest { threads: Some(1), ..*request };
+        let request = SessionRequest { threads: &ThreadOptions::of_count(1), ..*request };
         let session = RtenEngine.create_session(&RtenEngine::target().key, &request)?;
         Ok(Box::new(SlowedSession { session, slowed }))
     }

@@ -12,6 +12,7 @@ use siliconroute::lookout::Lookout;
 use siliconroute::sampler::{Attention, Eyes, PERIOD, Watcher, machine_meters};
 use siliconroute_core::trial::{Measurement, OutputCheck, Preparation, Purpose, Sample, Trial};
 use siliconroute_core::{Reading, Workload, statistics};
+use siliconroute_engine::ThreadOptions;
 use siliconroute_engine::rten::RtenEngine;
 use siliconroute_engine::session::{Engine as _, Session, SessionRequest};
 use siliconroute_engine::timing::{calls_per_sample, measure_samples, measure_warm_up};
@@ -61,7 +62,7 @@ pub(crate) fn report(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
                 inputs: &subject.model.facts.inputs,
                 outputs: &subject.model.facts.outputs,
                 bindings: &subject.case.bindings,
-                threads: None,
+                threads: &ThreadOptions::default(),
                 compile_cache: None,
             },
         )?;

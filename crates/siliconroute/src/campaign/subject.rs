@@ -157,7 +157,7 @@ impl Progress {
             inputs: test.inputs,
             outputs: test.outputs,
             bindings: &test.case.bindings,
-            threads: settings.threads,
+            threads: &found.threads(),
             compile_cache: compile_cache.as_deref(),
         };
         let mut session = worker.create_session(&base, &model, deadline)?;

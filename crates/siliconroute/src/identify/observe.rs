@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use siliconroute_core::tensor::NamedTensor;
 use siliconroute_core::trial::{Failure, FailureKind, Sample};
 use siliconroute_core::{Case, Reading, statistics};
+use siliconroute_engine::ThreadOptions;
 use siliconroute_engine::timing::calls_per_sample;
 use siliconroute_engine::worker::client::{RemoteModel, WorkerClient, WorkerSession};
 use siliconroute_hardware::Observation;
@@ -93,7 +94,7 @@ pub(super) struct Watched {
 }
 
 impl Load {
-    fn remote(&self, threads: Option<u32>) -> RemoteModel<'_> {
+    fn remote<'l>(&'l self, threads: &'l ThreadOptions) -> RemoteModel<'l> {
         RemoteModel {
             path: &self.model.path,
             inputs: &self.model.facts.inputs,
@@ -179,12 +180,13 @@ impl Router {
         observation: &mut Observation,
     ) -> Result<(String, Duration, f64), Failure> {
         let deadline = self.worker_deadline();
-        let (base, settings) = found.base();
+        let (base, _) = found.base();
+        let threads = found.threads();
         let mut worker = WorkerClient::open(self.launcher.as_ref(), &found.engine, deadline)?;
         let process = worker.process_id();
         let mut load = &loads.fixed;
         let mut begin = |load: &Load| -> Result<f64, Failure> {
-            let mut session = worker.create_session(&base, &load.remote(settings.threads), deadline)?;
+            let mut session = worker.create_session(&base, &load.remote(&threads), deadline)?;
             check_placement(&found.engine, &session.placement)?;
             session.set_inputs(load.values.clone())?;
             session.warm_up(WARM_UP.0, WARM_UP.1)?;

@@ -36,7 +36,7 @@ pub(super) fn fixed_order(decision: &Decision<'_>, learned: &Learned) -> Vec<Tar
         .filter(|candidate| matches!(candidate.outlook, Err(Exclusion::NoPrediction)))
         .map(|candidate| learned.knowledge.target(candidate.target).key.clone())
         .collect();
-    let rank = |key: &TargetKey| TRUSTED_REFERENCES.iter().position(|name| *name == key.as_str());
+    let rank = |key: &TargetKey| TRUSTED_REFERENCES.iter().position(|name| *name == key.base());
     unknown.sort_by_key(|key| rank(key).unwrap_or(TRUSTED_REFERENCES.len()));
     unknown
 }
@@ -70,7 +70,7 @@ pub(super) fn accuracy_notice(
             Some(format!("{target} answers because it was named, but its {}", exclusion.sentence()))
         }
         Some(None) => None,
-        None if routing.accuracy.is_none() || target.as_str() == REFERENCE => None,
+        None if routing.accuracy.is_none() || target.base() == REFERENCE => None,
         None => Some(format!(
             "whether {target} computes {} within the class {class} is not known, since its outputs were never \
              compared; {}",

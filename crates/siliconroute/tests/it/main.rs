@@ -13,6 +13,7 @@ mod identity;
 mod interruption;
 mod learning;
 mod model_files;
+mod model_tuning;
 mod outputs;
 mod packages;
 mod replication;

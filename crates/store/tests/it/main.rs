@@ -11,6 +11,7 @@ mod opening;
 mod sample_data;
 mod telemetry;
 mod trials;
+mod tunings;
 mod versions;
 
 use siliconroute_store::{OpenOptions, Store};

@@ -14,7 +14,7 @@ use siliconroute_store::{APPLICATION_ID, OpenOptions, SCHEMA_VERSION, Store, Tri
 const VERSIONS: &[(&str, &str)] = &[
     (include_str!("../../migrations/0001_initial.sql"), include_str!("../fixtures/0001_rows.sql")),
     // Version 2 has another rule, and rows as before; version 3 more columns, which such rows leave empty,
-    // versions 4 and 5 more tables.
+    // versions 4 to 6 more tables.
     (include_str!("../../migrations/0002_json_or_null.sql"), include_str!("../fixtures/0001_rows.sql")),
     (include_str!("../../migrations/0003_workloads.sql"), include_str!("../fixtures/0001_rows.sql")),
     (
@@ -23,6 +23,10 @@ const VERSIONS: &[(&str, &str)] = &[
     ),
     (
         include_str!("../../migrations/0005_telemetry.sql"),
+        concat!(include_str!("../fixtures/0001_rows.sql"), include_str!("../fixtures/0004_rows.sql")),
+    ),
+    (
+        include_str!("../../migrations/0006_model_tunings.sql"),
         concat!(include_str!("../fixtures/0001_rows.sql"), include_str!("../fixtures/0004_rows.sql")),
     ),
 ];

@@ -7,7 +7,7 @@ use siliconroute_core::{ChipKey, ChipKind, ProviderName, Target, TargetKey};
 
 use super::*;
 use crate::onnxruntime::devices::Quirks;
-use crate::session::Offer;
+use crate::session::{Offer, ThreadOptions};
 
 fn configured(quirks: Quirks, options: &[(&str, &str)]) -> Configured {
     let options = options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
@@ -35,10 +35,10 @@ fn setup(configured: &Configured, cached: &Cached) -> Setup {
         inputs: &[],
         outputs: &[],
         bindings: &bindings,
-        threads: None,
+        threads: &ThreadOptions::default(),
         compile_cache: None,
     };
-    Setup::new(configured, &request, cached)
+    Setup::new(configured, &request, cached).unwrap()
 }
 
 #[test]
