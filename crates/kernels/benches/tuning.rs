@@ -22,7 +22,7 @@ use siliconroute_kernels::tuner::{
     Bounds, Configuration, HoldThread, Machine as _, MatrixWork, Place, Room, search,
 };
 
-const SWEEP_ROUNDS: usize = 60;
+const SWEEP_ROUNDS: usize = 300;
 const LOAD: &str = "keep-one-core-busy";
 
 fn main() {

@@ -153,8 +153,9 @@ pub struct NothingMeasured {
 /// policy first: each up to 4, then in steps, narrowed around the best and below the least that ties with it. Counts
 /// near the best are then tried under all policies. A single thread has nothing to divide and is measured once.
 ///
-/// All that cannot be told from the best is declared a tie. The answer is, of those in the tie whose score is within the
-/// margin of the best, the one of fewest threads, then of the first place, then of the simplest policy.
+/// All that cannot be told from the best is declared a tie. The answer is, of those in the tie whose score and whose
+/// median paired ratio are within half the margin of the best, the one of fewest threads, then of the first place, then
+/// of the simplest policy.
 ///
 /// # Errors
 /// When nothing could be measured.
@@ -382,8 +383,12 @@ impl Search<'_> {
         let in_tie: Vec<&Entry> =
             self.entries.iter().filter(|entry| entry.is_active() && self.ties(entry, leader)).collect();
         // On a disturbed machine much cannot be told apart, one thread from two perhaps; the tie is declared, and
-        // among those in it the scores still say which are worse.
-        let alike = in_tie.iter().filter(|entry| self.scores_alike(entry, leader));
+        // among those in it scores and medians still say which are likely worse.
+        let close = 1.0 + self.bounds.margin / 2.0;
+        let alike = in_tie.iter().filter(|entry| {
+            entry.score() <= leader.score() * close
+                && entry.median_ratio_to(leader).is_none_or(|ratio| ratio <= close)
+        });
         let chosen = alike.map(|entry| entry.configuration).min_by_key(simplest).unwrap_or(best);
         let mut tied: Vec<Configuration> = in_tie.iter().map(|entry| entry.configuration).collect();
         tied.sort_by_key(simplest);

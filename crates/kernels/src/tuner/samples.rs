@@ -69,6 +69,11 @@ impl Entry {
         median_interval(&self.ratios_to(other), CONFIDENCE)
     }
 
+    /// The median ratio of this configuration's time to `other`'s within one round; `None` without a common round.
+    pub(super) fn median_ratio_to(&self, other: &Self) -> Option<f64> {
+        median(&self.ratios_to(other))
+    }
+
     /// The ratios of this configuration's times to `other`'s, for each round that measured both.
     pub(super) fn ratios_to(&self, other: &Self) -> Vec<f64> {
         let mut theirs = other.samples.iter().peekable();
