@@ -479,6 +479,7 @@ impl Bench {
             ("--time", self.time.is_some(), SUSTAINED),
             ("--iterations", self.iterations.is_some(), SUSTAINED),
             ("--concurrency", self.concurrency.is_some(), SUSTAINED),
+            ("--energy", self.energy, SUSTAINED),
             ("--rests", !self.rests.is_empty(), RESTED),
             ("--files", !self.files.is_empty(), COLD),
             ("--repetitions", self.repetitions.is_some(), REPEATED),

@@ -175,6 +175,7 @@ fn what_would_be_ignored_is_refused() {
         (&["--workload", "cold_start", "--precision", "1"], "sustained"),
         (&["--workload", "idle_loaded,cold_start", "--time", "1"], "sustained"),
         (&["--workload", "idle_loaded", "--iterations", "9"], "sustained"),
+        (&["--workload", "cold_start", "--energy"], "sustained"),
         (&["--iterations", "9", "--precision", "1"], "--precision"),
         (&["--plan", "-o", "csv"], "--output"),
         (&[compare, &["-o", "csv"]].concat(), "--output"),
