@@ -4,11 +4,13 @@
 //! holds no unsafe code, so every result can be replayed from its arguments.
 //!
 //! Reading order: `identity`, `reading`, `tensor`, `model`, `chip`, `chip_figure`, `target`, `workload`,
-//! `accuracy`, `energy`, `trial`, `statistics`, `nnls`, `form`, `knowledge`, `decide`, `regret`, `tuning`.
+//! `accuracy`, `energy`, `trial`, `statistics`, `nnls`, `form`, `cholesky`, `transfer`, `knowledge`, `decide`, `regret`,
+//! `tuning`.
 
 pub mod accuracy;
 pub mod chip;
 pub mod chip_figure;
+pub mod cholesky;
 pub mod decide;
 pub mod energy;
 pub mod form;
@@ -21,6 +23,7 @@ pub mod regret;
 pub mod statistics;
 pub mod target;
 pub mod tensor;
+pub mod transfer;
 pub mod trial;
 pub mod tuning;
 pub mod workload;
