@@ -564,6 +564,41 @@ pub(crate) struct Evaluate {
     /// Print the latest stored checks and measure nothing.
     #[arg(long)]
     pub(crate) stored: bool,
+    /// Evaluate on measured boards instead of this machine: a table of boards, candidates, models and times.
+    #[arg(long, value_name = "FILE", requires_all = ["model_facts", "task"], conflicts_with_all = ["models", "stored", "replay"])]
+    pub(crate) corpus: Option<PathBuf>,
+    /// The facts of the boards' models: a table of their work, parameters and, better, further facts.
+    #[arg(long = "models", value_name = "FILE", requires = "corpus")]
+    pub(crate) model_facts: Option<PathBuf>,
+    /// What may be known of a board's left-out model.
+    #[arg(long, value_enum, requires = "corpus")]
+    pub(crate) task: Option<CorpusTask>,
+    /// Decide published cases again: the folder with the tables of their times and decisions.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["models", "stored"])]
+    pub(crate) replay: Option<PathBuf>,
+    /// The rules to decide published cases by.
+    #[arg(long, value_enum, default_value = "default", requires = "replay")]
+    pub(crate) preset: ReplayPreset,
+}
+
+/// What may be known of a model that is left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CorpusTask {
+    /// Its facts and the board's times of other models.
+    ZeroShot,
+    /// Besides, one time on a CPU configuration.
+    OneShot,
+    /// Its facts and everything measured on other boards.
+    Fleet,
+}
+
+/// Rules for published cases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReplayPreset {
+    /// Those that the cases were published with.
+    Published,
+    /// This program's own.
+    Default,
 }
 
 /// Arguments of `config`.

@@ -78,6 +78,11 @@ pub(crate) fn run(
     if let Command::Config(command) = command {
         return Ok(config::run(command, &settings, output));
     }
+    if let Some(Command::Evaluate(command)) = &arguments.command
+        && let Some(ran) = evaluate::run_on_files(command, output)
+    {
+        return ran;
+    }
     let options = Options { cancelled: Arc::clone(cancelled), ..Options::new(home, settings) };
     let session = Session { router: Router::open(options)?, output };
     if let Some(reason) = session.router.read_only() {

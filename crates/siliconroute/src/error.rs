@@ -9,12 +9,14 @@ use siliconroute_engine::packages;
 use siliconroute_engine::session::InputError;
 
 use crate::array_file::ArrayFileError;
+use crate::corpus::CorpusError;
 use crate::home::HomeError;
 use crate::inputs::InputsError;
 use crate::machine::brief;
 use crate::models::ModelError;
 use crate::settings::SettingsError;
 use crate::space::{HOME_HINT, is_disk_full};
+use crate::table_file::TableError;
 use crate::tuning::TuneError;
 
 /// What to do about a package that is not there.
@@ -89,6 +91,12 @@ pub enum Error {
     /// Reading inputs or writing outputs.
     #[error(transparent)]
     ArrayFile(Box<ArrayFileError>),
+    /// Evaluating a corpus.
+    #[error(transparent)]
+    Corpus(Box<CorpusError>),
+    /// Reading a table.
+    #[error(transparent)]
+    Table(Box<TableError>),
     /// Installing a package.
     #[error(transparent)]
     Install(Box<packages::InstallError>),
@@ -252,6 +260,8 @@ boxed! {
     Inputs(InputsError),
     Input(InputError),
     ArrayFile(ArrayFileError),
+    Corpus(CorpusError),
+    Table(TableError),
     Install(packages::InstallError),
     Remove(packages::RemoveError),
     Verify(packages::VerifyError),
@@ -274,7 +284,7 @@ impl Error {
             Self::ArrayFile(error) if matches!(**error, ArrayFileError::Write { .. }) => {
                 ErrorKind::WorkFailed
             }
-            Self::Inputs(_) | Self::ArrayFile(_) => ErrorKind::Usage,
+            Self::Inputs(_) | Self::ArrayFile(_) | Self::Corpus(_) | Self::Table(_) => ErrorKind::Usage,
             Self::Home(error) => error.kind(),
             Self::OpenStore(_) | Self::Store(_) | Self::ReadOnlyHome { .. } => ErrorKind::Store,
             Self::Unfit(_)

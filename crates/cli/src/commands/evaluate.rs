@@ -1,17 +1,20 @@
 //! `evaluate`: decisions beside the truth and beside baselines.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::process::ExitCode;
 
 use siliconroute::Error;
+use siliconroute::corpus::{self, CorpusEvaluation, Task};
 use siliconroute::evaluation::{CheckedDecision, Evaluation, Question};
+use siliconroute::replay::{self, Preset};
 use siliconroute::run::Routing;
 use siliconroute::wording::counted;
 use siliconroute_core::TargetKey;
 use siliconroute_core::regret::Score;
 
 use super::{Session, given};
-use crate::arguments::{Evaluate, Shape};
+use crate::arguments::{CorpusTask, Evaluate, ReplayPreset, Shape};
 use crate::output::{Output, milliseconds, optional, table};
 
 pub(super) fn run(session: &Session<'_>, arguments: &Evaluate) -> Result<ExitCode, Error> {
@@ -45,6 +48,91 @@ pub(super) fn run(session: &Session<'_>, arguments: &Evaluate) -> Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
+/// Evaluates on the files that the arguments name; `None` when they name none.
+pub(super) fn run_on_files(arguments: &Evaluate, output: &Output) -> Option<Result<ExitCode, Error>> {
+    if let Some(directory) = &arguments.replay {
+        return Some(run_replay(directory, arguments.preset, output));
+    }
+    let (Some(boards), Some(models), Some(task)) =
+        (&arguments.corpus, &arguments.model_facts, arguments.task)
+    else {
+        return None;
+    };
+    Some(run_corpus(boards, models, task, output))
+}
+
+fn run_replay(directory: &Path, preset: ReplayPreset, output: &Output) -> Result<ExitCode, Error> {
+    let preset = match preset {
+        ReplayPreset::Published => Preset::Published,
+        ReplayPreset::Default => Preset::Default,
+    };
+    let replay = replay::replay(directory, preset)?;
+    if output.json {
+        output.document(&replay.evaluation);
+        return Ok(ExitCode::SUCCESS);
+    }
+    print_decisions(output, &replay.evaluation);
+    print_strategies(output, &replay.evaluation);
+    output.line(format!(
+        "{} of {} choices are the published ones",
+        replay.as_published,
+        replay.evaluation.decisions.len()
+    ));
+    if replay.without_times > 0 {
+        output.line(format!(
+            "{} left out: the files hold no times of their alternatives",
+            counted(replay.without_times, "published decision")
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_corpus(boards: &Path, models: &Path, task: CorpusTask, output: &Output) -> Result<ExitCode, Error> {
+    let task = match task {
+        CorpusTask::ZeroShot => Task::ZeroShot,
+        CorpusTask::OneShot => Task::OneShot,
+        CorpusTask::Fleet => Task::Fleet,
+    };
+    let CorpusEvaluation { evaluation, notes } = corpus::evaluate(boards, models, task)?;
+    for note in notes {
+        output.note(note);
+    }
+    if output.json {
+        output.document(&evaluation);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut misses =
+        table(&["board and model", "chosen", "#predicted", "#actual", "best", "#best time", "#regret"]);
+    let missed = evaluation.decisions.iter().filter(|decision| decision.regret_pct > Some(2.0));
+    for decision in missed {
+        // A board's name stands in the decision's, and every corpus decision is a prediction.
+        let mut row = decision_row(decision);
+        row.drain(1..3);
+        row[0].clone_from(&decision.id);
+        misses.add_row(row);
+    }
+    output.line("choices over 2 % slower than the best:");
+    output.table(&misses);
+    print_strategies(output, &evaluation);
+    let prediction = &evaluation.prediction_fitted;
+    if let (Some(median), Some(coverage)) = (prediction.median_ape_pct, prediction.interval_coverage_pct) {
+        output.line(format!(
+            "{}, {}: median error {median:.1} %, {coverage:.1} % of the truths inside the 95 % interval",
+            task.name(),
+            counted(prediction.total, "prediction")
+        ));
+    }
+    if let (Some(median), true) =
+        (evaluation.prediction.median_ape_pct, evaluation.prediction.total > prediction.total)
+    {
+        output.line(format!(
+            "with the granted measurements, whose error is 0: median error {median:.1} % over {}",
+            counted(evaluation.prediction.total, "time")
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 fn named_questions(session: &Session<'_>, arguments: &Evaluate) -> Result<Vec<Question>, Error> {
     let batches: Vec<Option<u64>> = match arguments.batch.as_slice() {
         [] => vec![None],
@@ -67,6 +155,12 @@ pub(super) fn print_evaluation(output: &Output, evaluation: &Evaluation) {
     if evaluation.decisions.is_empty() {
         return;
     }
+    print_decisions(output, evaluation);
+    print_strategies(output, evaluation);
+    print_doubts(output, evaluation);
+}
+
+fn print_decisions(output: &Output, evaluation: &Evaluation) {
     let mut decisions = table(&[
         "model",
         "#batch",
@@ -82,6 +176,9 @@ pub(super) fn print_evaluation(output: &Output, evaluation: &Evaluation) {
         decisions.add_row(decision_row(decision));
     }
     output.table(&decisions);
+}
+
+fn print_strategies(output: &Output, evaluation: &Evaluation) {
     let mut strategies =
         table(&["strategy", "#best or tied", "#accuracy", "#within 2 %", "#mean regret", "#p90", "#largest"]);
     for (name, score) in &evaluation.strategies {
@@ -93,6 +190,9 @@ pub(super) fn print_evaluation(output: &Output, evaluation: &Evaluation) {
         }
     }
     output.table(&strategies);
+}
+
+fn print_doubts(output: &Output, evaluation: &Evaluation) {
     let (all, without_choice) = (evaluation.decisions.len(), evaluation.without_choice);
     if without_choice > 0 {
         output.line(format!(

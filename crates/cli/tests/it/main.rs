@@ -10,6 +10,7 @@
 
 mod arrays;
 mod catalogue;
+mod corpora;
 mod disk;
 mod documents;
 mod help;

@@ -1,0 +1,91 @@
+//! `evaluate` on files: corpora of boards and published cases.
+
+use std::fmt::Write;
+
+use crate::program::Sandbox;
+
+/// The published cases and the facts of public networks.
+const DATA: [(&str, &str); 3] = [
+    ("board_models.csv", include_str!("../../../../data/board_models.csv")),
+    ("v1_workloads.csv", include_str!("../../../../data/v1_workloads.csv")),
+    ("v1_decisions.csv", include_str!("../../../../data/v1_decisions.csv")),
+];
+
+/// A sandbox with the data in it.
+fn sandbox() -> Sandbox {
+    let sandbox = Sandbox::new();
+    for (name, content) in DATA {
+        sandbox.write(name, content);
+    }
+    sandbox
+}
+
+/// Eight networks on one board, the CPU faster on the small ones.
+fn boards() -> String {
+    let networks = [
+        ("blazeface", 0.03),
+        ("squeezenet", 0.35),
+        ("mobilenet_v2", 0.3),
+        ("googlenet", 1.6),
+        ("resnet18", 1.8),
+        ("resnet50", 3.9),
+        ("yolov4-tiny", 3.5),
+        ("vgg16", 15.5),
+    ];
+    networks.iter().fold(
+        "board,candidate,model,min_ms,mean_ms,max_ms\n".to_owned(),
+        |mut text, (name, work)| {
+            let (cpu, gpu) = (20.0 * work, 5.0 + 2.0 * work);
+            writeln!(text, "\"a board, small\",cpu/t4/p0,{name},{cpu},{cpu},{cpu}").unwrap();
+            writeln!(text, "\"a board, small\",gpu/t1/p0/g0,{name},{gpu},{gpu},{gpu}").unwrap();
+            text
+        },
+    )
+}
+
+#[test]
+fn a_corpus_is_evaluated_in_every_task() {
+    let sandbox = sandbox();
+    sandbox.write("boards.csv", boards());
+    for task in ["zero-shot", "one-shot", "fleet"] {
+        let arguments =
+            ["evaluate", "--corpus", "boards.csv", "--models", "board_models.csv", "--task", task];
+        let document = sandbox.document("siliconroute.evaluation/1", &arguments);
+        assert_eq!(document["decisions"].as_array().unwrap().len(), 8, "{task}");
+        assert_eq!(document["decisions"][0]["id"], "a board, small: blazeface");
+        assert_eq!(document["strategies"]["always-cpu"]["wins"], 1);
+        assert!(document["prediction"]["interval_coverage_pct"].is_number(), "{task}");
+        let text = sandbox.succeed(&arguments).out;
+        assert!(text.contains("best-fixed") && text.contains("median error"), "{text}");
+    }
+}
+
+#[test]
+fn published_cases_are_decided_as_published() {
+    let sandbox = sandbox();
+    let arguments = ["evaluate", "--replay", ".", "--preset", "published"];
+    let document = sandbox.document("siliconroute.evaluation/1", &arguments);
+    assert_eq!(document["strategies"]["router"]["wins"], 20);
+    let text = sandbox.succeed(&arguments).out;
+    assert!(text.contains("24 of 24 choices are the published ones"), "{text}");
+    let default = sandbox.document("siliconroute.evaluation/1", &["evaluate", "--replay", "."]);
+    assert!(default["strategies"]["router"]["wins"].as_u64() >= Some(21), "{default}");
+}
+
+#[test]
+fn a_wrong_table_is_wrong_usage_and_says_where() {
+    let sandbox = sandbox();
+    sandbox.write("boards.csv", boards().replace(",vgg16,310,310,", ",vgg16,310,soon,"));
+    let corpus = |boards, models| ["evaluate", "--corpus", boards, "--models", models, "--task", "fleet"];
+    let line = ["line 16", "`mean_ms`", "`soon` is no number"];
+    sandbox.refuse(2, &line, &corpus("boards.csv", "board_models.csv"));
+    sandbox.refuse(2, &["cannot read `nowhere.csv`"], &corpus("boards.csv", "nowhere.csv"));
+    sandbox.refuse(
+        2,
+        &["`board_models.csv` lacks the column `board`"],
+        &corpus("board_models.csv", "board_models.csv"),
+    );
+    sandbox.refuse(2, &["cannot read", "v1_workloads.csv"], &["evaluate", "--replay", "nowhere"]);
+    sandbox.refuse(2, &["--models"], &["evaluate", "--corpus", "boards.csv", "--task", "fleet"]);
+    sandbox.refuse(2, &["--replay"], &["evaluate", "--preset", "published"]);
+}

@@ -1,0 +1,112 @@
+//! Measured boards as tests of prediction: each model is left out, predicted and decided for.
+//!
+//! Invariant: what is predicted of a model on a board uses no time of that model on that board, except the
+//! one that the task grants.
+
+mod baselines;
+mod reading;
+mod tasks;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+
+use siliconroute_core::transfer::{Kind, Prior, Traits, TransferError};
+
+use crate::evaluation::{CheckedDecision, Evaluation};
+use crate::table_file::TableError;
+
+pub use reading::{Board, Corpus, PublicModel};
+
+/// What may be known of a model when its times are predicted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Task {
+    /// Its facts, and the board's times of other models.
+    ZeroShot,
+    /// Besides, its time on the CPU configuration that is best for the board's other models.
+    OneShot,
+    /// Its facts, the board's times of other models, and everything that was measured on other boards.
+    Fleet,
+}
+
+impl Task {
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ZeroShot => "zero-shot",
+            Self::OneShot => "one-shot",
+            Self::Fleet => "fleet",
+        }
+    }
+}
+
+/// Why a corpus gives no evaluation.
+#[derive(Debug, thiserror::Error)]
+pub enum CorpusError {
+    /// A table is wrong.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// A board's times cannot be joined.
+    #[error("the board `{board}` cannot be evaluated")]
+    Board {
+        /// The board.
+        board: String,
+        /// Why.
+        #[source]
+        source: TransferError,
+    },
+}
+
+/// What came of a corpus.
+#[derive(Debug)]
+pub struct CorpusEvaluation {
+    /// The decisions and scores.
+    pub evaluation: Evaluation,
+    /// What was left out or could not be known, in sentences.
+    pub notes: Vec<String>,
+}
+
+/// Evaluates `task` on the boards of the table at `boards` with the models' facts of the table at `models`.
+///
+/// Each board's candidates with at least 8 models take part, on the models that all of them have.
+///
+/// # Errors
+/// When a table is wrong, or a board's times cannot be joined.
+pub fn evaluate(boards: &Path, models: &Path, task: Task) -> Result<CorpusEvaluation, CorpusError> {
+    let corpus = Corpus::load(boards, models)?;
+    let facts = Prior::of_facts(corpus.models.iter().enumerate().map(traits).collect());
+    // The work of different boards has nothing to do with one another.
+    let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(16);
+    let share = corpus.boards.len().div_ceil(workers).max(1);
+    let shares: Vec<usize> = (0..corpus.boards.len()).collect();
+    let judged = std::thread::scope(|scope| {
+        let (corpus, facts) = (&corpus, &facts);
+        let running: Vec<_> = shares
+            .chunks(share)
+            .map(|chunk| {
+                scope.spawn(move || {
+                    chunk.iter().map(|&board| tasks::judge(corpus, facts, board, task)).collect()
+                })
+            })
+            .collect();
+        let join = |worker: std::thread::ScopedJoinHandle<'_, Vec<Result<_, _>>>| {
+            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        running.into_iter().flat_map(join).collect::<Result<Vec<Vec<CheckedDecision>>, CorpusError>>()
+    })?;
+    let evaluation = Evaluation::of(judged.into_iter().flatten().collect());
+    Ok(CorpusEvaluation { evaluation, notes: corpus.notes })
+}
+
+fn traits((index, model): (usize, &PublicModel)) -> Traits {
+    Traits::new(index, &model.traits)
+}
+
+/// The kind of a candidate, from the first part of its name.
+fn kind_of(candidate: &str) -> Option<Kind> {
+    match candidate.split('/').next()? {
+        "cpu" => Some(Kind::Cpu),
+        "gpu" | "npu" => Some(Kind::Accelerator),
+        _ => None,
+    }
+}
