@@ -1,5 +1,5 @@
 @echo off
-rem Starts SiliconRoute's main job: measures this computer and prints what it found. Made for a double click;
+rem Starts SiliconRoute's main job: measures this computer and shows what it found. Made for a double click;
 rem options given to this file go to `siliconroute up`. It needs no administrator rights and changes nothing
 rem outside of SiliconRoute's own folder in your profile.
 rem
@@ -12,7 +12,7 @@ rem Explorer shows an archive like a folder, and takes a file that is clicked th
 if not exist "%~dp0siliconroute.exe" goto alone
 
 rem What a double click does.
-"%~dp0siliconroute.exe" up --once %*
+"%~dp0siliconroute.exe" up --once --open %*
 set "code=%ERRORLEVEL%"
 
 rem 0 is done, 2 wrong options, 130 interrupted: the program has said it all.

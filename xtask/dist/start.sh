@@ -1,5 +1,5 @@
 #!/bin/sh
-# Starts SiliconRoute's main job: measures this computer and prints what it found. Made for a double click;
+# Starts SiliconRoute's main job: measures this computer and shows what it found. Made for a double click;
 # options given to this script go to `siliconroute up`. It needs no administrator rights and changes nothing
 # outside of SiliconRoute's own folder in your home.
 #
@@ -32,7 +32,7 @@ fi
 unset START_IN_TERMINAL
 
 # What a double click does.
-"$program" up --once "$@"
+"$program" up --once --open "$@"
 code=$?
 
 case $code in

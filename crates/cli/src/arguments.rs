@@ -175,6 +175,9 @@ pub(crate) struct Up {
     /// Stop after the self-check.
     #[arg(long)]
     pub(crate) once: bool,
+    /// Show the results in the browser, too.
+    #[arg(long)]
+    pub(crate) open: bool,
     /// Models of your own, measured besides the starter models: files or names.
     #[arg(value_name = "MODEL")]
     pub(crate) models: Vec<String>,

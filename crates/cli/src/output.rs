@@ -18,7 +18,7 @@ use siliconroute::machine::describe_error;
 pub(crate) use siliconroute::wording::binary_size as bytes;
 use siliconroute::{Error, ErrorKind};
 
-pub(crate) use listing::{Listing, optional, table};
+pub(crate) use listing::{Listing, escape_html, optional, table};
 pub(crate) use screen::Screen;
 pub(crate) use visible::{VisibleErrors, visible, visible_lines};
 

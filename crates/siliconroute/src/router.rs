@@ -297,6 +297,17 @@ impl Router {
         &self.home
     }
 
+    /// Keeps a file called `name` in the home, replacing an older one in one step, and gives its place.
+    ///
+    /// # Errors
+    /// When the home is only read, or the file cannot be written.
+    pub fn keep_in_home(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, Error> {
+        self.require_writable("keep a file")?;
+        let path = self.home.root().join(name);
+        write_if_changed(&path, bytes)?;
+        Ok(path)
+    }
+
     /// The settings.
     pub fn settings(&self) -> &Settings {
         &self.settings

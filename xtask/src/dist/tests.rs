@@ -104,7 +104,8 @@ mod start_script {
             let outside = outside.path().canonicalize().unwrap();
             let script = unpack(&outside, name);
             let program = script.with_file_name("siliconroute");
-            let expected = format!("{}|{}|up|--once|--model|a b|0\n", program.display(), outside.display());
+            let expected =
+                format!("{}|{}|up|--once|--open|--model|a b|0\n", program.display(), outside.display());
             assert_eq!(run(&script, &outside, &[]), (expected.clone(), Some(3)), "{name:?}");
             let relative = Path::new(name).join("start.sh");
             let relative = if name.starts_with('-') { Path::new(".").join(relative) } else { relative };
@@ -128,7 +129,10 @@ mod start_script {
             symlink(found.iter().find(|place| place.exists()).unwrap(), bin.join(name)).unwrap();
         }
         let (told, code) = run(&script, outside.path(), &[("DISPLAY", Path::new(":0")), ("PATH", &bin)]);
-        assert!(told.starts_with("terminal\n") && told.ends_with("|up|--once|--model|a b|0\n"), "{told}");
+        assert!(
+            told.starts_with("terminal\n") && told.ends_with("|up|--once|--open|--model|a b|0\n"),
+            "{told}"
+        );
         assert_eq!(code, Some(3));
     }
 }

@@ -15,7 +15,7 @@ use siliconroute_core::regret::Score;
 
 use super::{Session, given};
 use crate::arguments::{CorpusTask, Evaluate, ReplayPreset, Shape};
-use crate::output::{Output, milliseconds, optional, table};
+use crate::output::{Listing, Output, milliseconds, optional, table};
 
 pub(super) fn run(session: &Session<'_>, arguments: &Evaluate) -> Result<ExitCode, Error> {
     let mut progress = session.progress();
@@ -161,6 +161,11 @@ pub(super) fn print_evaluation(output: &Output, evaluation: &Evaluation) {
 }
 
 fn print_decisions(output: &Output, evaluation: &Evaluation) {
+    output.table(&list_decisions(evaluation));
+}
+
+/// A row for each decision.
+pub(super) fn list_decisions(evaluation: &Evaluation) -> Listing {
     let mut decisions = table(&[
         "model",
         "#batch",
@@ -175,10 +180,15 @@ fn print_decisions(output: &Output, evaluation: &Evaluation) {
     for decision in &evaluation.decisions {
         decisions.add_row(decision_row(decision));
     }
-    output.table(&decisions);
+    decisions
 }
 
 fn print_strategies(output: &Output, evaluation: &Evaluation) {
+    output.table(&list_strategies(evaluation));
+}
+
+/// A row for each strategy, the router's own included.
+pub(super) fn list_strategies(evaluation: &Evaluation) -> Listing {
     let mut strategies =
         table(&["strategy", "#best or tied", "#accuracy", "#within 2 %", "#mean regret", "#p90", "#largest"]);
     for (name, score) in &evaluation.strategies {
@@ -189,7 +199,7 @@ fn print_strategies(output: &Output, evaluation: &Evaluation) {
             strategies.add_row(score_row(&format!("router, {knowledge} before"), score));
         }
     }
-    output.table(&strategies);
+    strategies
 }
 
 fn print_doubts(output: &Output, evaluation: &Evaluation) {

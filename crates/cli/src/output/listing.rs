@@ -56,6 +56,25 @@ impl Listing {
         }
     }
 
+    /// The table as HTML.
+    pub(crate) fn html(&self) -> String {
+        let class = |column: &Column| match column.alignment {
+            CellAlignment::Right => " class=\"number\"",
+            _ => "",
+        };
+        let row = |tag: &str, cells: &mut dyn Iterator<Item = &String>| {
+            let cells = self
+                .columns
+                .iter()
+                .zip(cells)
+                .map(|(column, cell)| format!("<{tag}{}>{}</{tag}>", class(column), escape_html(cell)));
+            format!("<tr>{}</tr>\n", cells.collect::<String>())
+        };
+        let head = row("th", &mut self.columns.iter().map(|column| &column.name));
+        let body: String = self.rows.iter().map(|cells| row("td", &mut cells.iter())).collect();
+        format!("<table>\n{head}{body}</table>\n")
+    }
+
     fn grid(&self, width: Option<u16>) -> String {
         let mut table = Table::new();
         table.load_style(UTF8_FULL_CONDENSED);
@@ -85,6 +104,22 @@ impl Listing {
         };
         self.rows.iter().map(record).collect::<Vec<_>>().join("\n\n")
     }
+}
+
+/// Text as it stands between tags.
+pub(crate) fn escape_html(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            other => escaped.push(other),
+        }
+    }
+    escaped
 }
 
 fn fit(table: &mut Table, width: Option<u16>) {

@@ -69,3 +69,15 @@ fn a_unit_stands_apart_from_a_number_and_joins_a_prefix() {
         assert_eq!(quantity(value, "FLOP"), expected);
     }
 }
+
+#[test]
+fn text_from_outside_is_escaped_in_html() {
+    let mut listed = table(&["name", "#time"]);
+    listed.add_row(["<b>&\"'</b>", "1 ms"]);
+    let html = listed.html();
+    assert!(
+        html.contains("<td>&lt;b&gt;&amp;&quot;&#39;&lt;/b&gt;</td><td class=\"number\">1 ms</td>"),
+        "{html}"
+    );
+    assert!(html.contains("<th>name</th><th class=\"number\">time</th>"), "{html}");
+}

@@ -44,3 +44,44 @@ fn refuses_a_model_of_ones_own_before_anything_is_measured() {
     let ran = sandbox.refuse(2, &["bad.onnx"], &["up", "--once", "good.onnx", "bad.onnx"]);
     assert!(!ran.err.contains("measuring"), "{}", ran.err);
 }
+
+/// A browser in name alone: it writes down what it was asked to show.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_results_are_shown_in_the_browser_or_their_place_is_told() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let sandbox = Sandbox::new();
+    let up = |programs: &str| {
+        let mut command = sandbox.command(&["up", "--once", "--open"]);
+        command.env("PATH", sandbox.path(programs));
+        crate::program::Ran::of(command.output().unwrap())
+    };
+    std::fs::create_dir(sandbox.path("empty")).unwrap();
+    let page = sandbox.home().join("results.html");
+    let alone = up("empty");
+    assert_eq!(alone.code(), Some(0), "{}", alone.err);
+    assert!(
+        alone.err.contains("no browser was found") && alone.err.contains("results.html"),
+        "{}",
+        alone.err
+    );
+    let html = std::fs::read_to_string(&page).unwrap();
+    assert!(
+        html.contains("<td>cpu/rten</td>") && html.contains("trials were measured by this start"),
+        "{html}"
+    );
+
+    let browser = sandbox.write("browser/xdg-open", "#!/bin/sh\nprintf %s \"$1\" >shown.txt\n");
+    std::fs::set_permissions(&browser, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let shown = up("browser");
+    assert!(!shown.err.contains("no browser"), "{}", shown.err);
+    let told = sandbox.path("shown.txt");
+    let asked = (0..200).find_map(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        std::fs::read_to_string(&told).ok().filter(|text| !text.is_empty())
+    });
+    assert_eq!(asked.as_deref(), page.to_str());
+    let html = std::fs::read_to_string(&page).unwrap();
+    assert!(html.contains("nothing was measured by this start"), "{html}");
+}
