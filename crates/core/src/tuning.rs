@@ -3,7 +3,7 @@
 //! Invariant: pure; what is measured comes in through [`Arena`], so that the search can be tested on simulated
 //! processors. Settings replace those before them only for a gain that is worth it: without one the defaults stay.
 //!
-//! Reading order: [`space`] (what is tried), [`contest`] (who wins a series of rounds), [`search`].
+//! Reading order: `space` (what is tried), `contest` (who wins a series of rounds), `search`.
 
 mod contest;
 mod search;
