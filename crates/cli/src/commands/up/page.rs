@@ -22,8 +22,7 @@ code { font-size: 1.05em; }";
 pub(super) fn page(report: &UpReport, hardware_id: &str) -> String {
     let evaluation = &report.evaluation;
     let machine = escape_html(hardware_id);
-    let summary: String =
-        summary(report).iter().map(|line| format!("<p>{}</p>\n", escape_html(line))).collect();
+    let summary = summary(report).map(|line| format!("<p>{}</p>\n", escape_html(&line))).concat();
     let (decisions, strategies) = (list_decisions(evaluation), list_strategies(evaluation));
     let tables = if decisions.is_empty() {
         "<p>No decision was checked.</p>\n".to_owned()
