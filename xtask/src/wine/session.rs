@@ -5,7 +5,8 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -72,12 +73,15 @@ impl Tools {
 pub(crate) struct Session {
     tools: Tools,
     prefix: PathBuf,
+    /// A program that waits for input which never comes: without any program Wine's services begin to end, and for
+    /// a while the next one waits 10 seconds for them.
+    keeper: Mutex<Option<Child>>,
 }
 
 impl Session {
     /// Makes a new folder of Windows' files, with `name` in the cache.
     pub(crate) fn open(tools: Tools, foreign: &Foreign, name: &str) -> Result<Self> {
-        let session = Self { tools, prefix: foreign.cache().join(name) };
+        let session = Self { tools, prefix: foreign.cache().join(name), keeper: Mutex::default() };
         session.remove_folder();
         fs::create_dir_all(&session.prefix)
             .with_context(|| format!("cannot create {}", session.prefix.display()))?;
@@ -85,6 +89,7 @@ impl Session {
             session.start_server()?;
             let mut command = session.command(Path::new("wineboot.exe"), START_LIMIT);
             check(command.arg("--init").stdout(Stdio::null()).stderr(Stdio::null()))?;
+            session.start_keeper()?;
             session.add_missing_library(foreign)
         })?;
         Ok(session)
@@ -134,8 +139,28 @@ impl Session {
         if self.holds_programs()? {
             self.end_all();
             self.start_server()?;
+            self.start_keeper()?;
         }
         Ok(())
+    }
+
+    /// Starts the program that keeps the services running.
+    fn start_keeper(&self) -> Result<()> {
+        let mut command = Command::new(&self.tools.wine);
+        self.set_variables(&mut command);
+        for variable in ["DISPLAY", "WAYLAND_DISPLAY"] {
+            command.env_remove(variable);
+        }
+        command.arg("cmd.exe").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let keeper = command.spawn().context("cannot start Wine's command interpreter")?;
+        *self.keeper.lock().unwrap_or_else(PoisonError::into_inner) = Some(keeper);
+        Ok(())
+    }
+
+    /// The number of the process that keeps the services running.
+    fn keeper_number(&self) -> Option<String> {
+        let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+        keeper.as_ref().map(|keeper| keeper.id().to_string())
     }
 
     /// Starts Wine's server so that it outlives the programs.
@@ -149,6 +174,7 @@ impl Session {
     fn holds_programs(&self) -> Result<bool> {
         let mut mark = OsString::from("WINEPREFIX=");
         mark.push(&self.prefix);
+        let keeper = self.keeper_number();
         for process in fs::read_dir("/proc").context("cannot list the processes")? {
             let folder = process.context("cannot list the processes")?.path();
             // No process, or one that has just ended, or another user's.
@@ -158,7 +184,8 @@ impl Session {
                 continue;
             };
             let of_session = variables.split(|byte| *byte == 0).any(|one| one == mark.as_encoded_bytes());
-            if of_session && !is_part_of_wine(&String::from_utf8_lossy(&words)) {
+            let keeps = keeper.as_deref().is_some_and(|number| folder.ends_with(number));
+            if of_session && !keeps && !is_part_of_wine(&String::from_utf8_lossy(&words)) {
                 return Ok(true);
             }
         }
@@ -173,6 +200,12 @@ impl Session {
             self.set_variables(&mut command);
             // There may be nothing to end.
             drop(command.stdout(Stdio::null()).stderr(Stdio::null()).status());
+        }
+        // It has ended with the others; the system still has to hear that somebody has taken note.
+        let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mut keeper) = keeper.take() {
+            drop(keeper.kill());
+            drop(keeper.wait());
         }
     }
 
