@@ -12,4 +12,9 @@ pub(super) struct LeftOut {
     pub(super) reason: &'static str,
 }
 
-pub(super) const LEFT_OUT: &[LeftOut] = &[];
+pub(super) const LEFT_OUT: &[LeftOut] = &[LeftOut {
+    binary: "cli it",
+    test: "side_by_side::a_killed_program_leaves_a_usable_home",
+    reason: "a program that is killed while it starts another one leaves a half-made process in Wine 8, which never ends and \
+             keeps the pipes open that the test waits for",
+}];
