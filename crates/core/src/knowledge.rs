@@ -285,8 +285,7 @@ impl Knowledge {
 
     /// The most memory that a process with `target`'s session of `case` was seen to hold.
     pub(crate) fn memory_needed(&self, case: &Case, target: TargetIndex) -> Option<u64> {
-        let key = &self.target(target).key;
-        self.memory.of(case.id, case.model, key).peak_resident.available().map(|most| most.bytes)
+        self.memory.peak_resident_bytes(case.id, case.model, &self.target(target).key)
     }
 
     /// How far sessions of `target` differ in `workload`: their standard deviation as a share of the time.

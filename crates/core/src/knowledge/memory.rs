@@ -80,18 +80,22 @@ struct Kind {
     reason: Option<String>,
 }
 
+/// Position of the process's memory in [`OfCase`].
+const PEAK_RESIDENT: usize = 0;
+
 type OfCase = [Kind; KINDS];
+type OfCases = BTreeMap<CaseId, OfCase>;
 
 /// What is known of all targets and models.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    by_model: HashMap<(ModelId, TargetKey), BTreeMap<CaseId, OfCase>>,
+    by_model: HashMap<ModelId, HashMap<TargetKey, OfCases>>,
 }
 
 impl Memory {
     /// Takes over a trial; they come oldest first.
     pub(super) fn note(&mut self, facts: MemoryFacts) {
-        let cases = self.by_model.entry((facts.model, facts.target)).or_default();
+        let cases = self.by_model.entry(facts.model).or_default().entry(facts.target).or_default();
         let kinds = cases.entry(facts.case).or_default();
         match facts.taken {
             Ok(taken) => {
@@ -112,22 +116,40 @@ impl Memory {
 
     /// The most that `target` took for `case`: what its own trials saw, else the most of its model's other cases.
     pub(super) fn of(&self, case: CaseId, model: ModelId, target: &TargetKey) -> MemoryUse {
-        let Some(cases) = self.by_model.get(&(model, target.clone())) else {
+        let Some(cases) = self.cases(model, target) else {
             return MemoryUse::unavailable("no trial of the model on this target");
         };
         let most = |kind: usize| {
-            let of = |(case, kinds): (&CaseId, &OfCase)| {
-                let Kind { most, trials, .. } = kinds[kind];
-                Some(Most { bytes: most?, case: *case, trials })
-            };
             let own = cases.get_key_value(&case);
-            let found = own
-                .and_then(of)
-                .or_else(|| cases.iter().filter_map(of).max_by_key(|most| (most.bytes, most.case)));
             let reason =
                 own.into_iter().chain(cases.iter()).find_map(|(_, kinds)| kinds[kind].reason.as_deref());
+            let found = most(cases, case, kind);
             Reading::from_option(found, reason.unwrap_or("no trial of the model on this target"))
         };
-        MemoryUse { peak_resident: most(0), session: most(1), device: most(2) }
+        MemoryUse { peak_resident: most(PEAK_RESIDENT), session: most(1), device: most(2) }
     }
+
+    /// The peak of [`Self::of`] alone, without a reason where there is none: a decision asks for it and allocates nothing.
+    pub(super) fn peak_resident_bytes(
+        &self,
+        case: CaseId,
+        model: ModelId,
+        target: &TargetKey,
+    ) -> Option<u64> {
+        Some(most(self.cases(model, target)?, case, PEAK_RESIDENT)?.bytes)
+    }
+
+    fn cases(&self, model: ModelId, target: &TargetKey) -> Option<&OfCases> {
+        self.by_model.get(&model)?.get(target)
+    }
+}
+
+/// The most of one kind that `case` took, else the most of the others.
+fn most(cases: &OfCases, case: CaseId, kind: usize) -> Option<Most> {
+    let of = |(case, kinds): (&CaseId, &OfCase)| {
+        let Kind { most, trials, .. } = kinds[kind];
+        Some(Most { bytes: most?, case: *case, trials })
+    };
+    let own = cases.get_key_value(&case).and_then(of);
+    own.or_else(|| cases.iter().filter_map(of).max_by_key(|most| (most.bytes, most.case)))
 }
