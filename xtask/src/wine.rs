@@ -17,6 +17,7 @@ use crate::foreign::Foreign;
 use crate::step::step;
 use crate::workspace::Workspace;
 pub(crate) use session::{Session, Tools};
+pub(crate) use smoke::read_document;
 pub(crate) use suite::windows_path;
 
 /// Builds for Windows, runs the program and then every test.

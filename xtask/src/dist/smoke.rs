@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 
 use crate::foreign::Foreign;
 use crate::step::{check, output};
-use crate::wine::{Session, Tools, windows_path};
+use crate::wine::{Session, Tools, read_document, windows_path};
 
 /// Letters that scripts, command interpreters and old code pages stumble over, and that Windows allows in names. The
 /// percent sign is missing, since Wine's command interpreter reads names with one as variables.
@@ -119,12 +119,7 @@ impl Visit {
 
     /// Runs a command and returns its document, which must be of this schema.
     fn ask(&self, schema: &str, arguments: &[&str]) -> Result<Value> {
-        let text = self.call(&[arguments, &["--json"]].concat())?;
-        let document: Value = serde_json::from_str(&text)
-            .with_context(|| format!("`{}` printed no document: {text}", arguments.join(" ")))?;
-        let expected = format!("siliconroute.{schema}/1");
-        ensure!(document["schema"] == *expected, "{} is not of {expected}", document["schema"]);
-        Ok(document)
+        read_document(&self.call(&[arguments, &["--json"]].concat())?, schema, arguments)
     }
 
     /// Starts the program from a path that is longer than old programs of Windows can take, with a home as long.

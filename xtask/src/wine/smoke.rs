@@ -77,6 +77,15 @@ pub(super) fn run(program: &Path, on_host: &Path, session: &Session, foreign: &F
     Ok(())
 }
 
+/// The document that a command with these `arguments` printed, which must be of this schema.
+pub(crate) fn read_document(text: &str, schema: &str, arguments: &[&str]) -> Result<Value> {
+    let document: Value = serde_json::from_str(text)
+        .with_context(|| format!("`{}` printed no document: {text}", arguments.join(" ")))?;
+    let expected = format!("siliconroute.{schema}/1");
+    ensure!(document["schema"] == *expected, "{} is not of {expected}", document["schema"]);
+    Ok(document)
+}
+
 /// The program in its home.
 struct Visit<'a> {
     program: &'a Path,
@@ -93,12 +102,7 @@ impl Visit<'_> {
 
     /// Runs a command and returns its document, which must be of this schema.
     fn ask(&self, schema: &str, arguments: &[&str]) -> Result<Value> {
-        let text = self.call(&[arguments, &["--json"]].concat())?;
-        let document: Value = serde_json::from_str(&text)
-            .with_context(|| format!("`{}` printed no document: {text}", arguments.join(" ")))?;
-        let expected = format!("siliconroute.{schema}/1");
-        ensure!(document["schema"] == *expected, "{} is not of {expected}", document["schema"]);
-        Ok(document)
+        read_document(&self.call(&[arguments, &["--json"]].concat())?, schema, arguments)
     }
 
     /// Sends an interrupt to a benchmark without end, which Wine turns into the event of a console's Ctrl-C.
