@@ -31,10 +31,21 @@ fn installs_the_main_runtime_library_of_this_platform() {
 }
 
 /// The hash that the index states of a wheel, asked for as a user's pip would.
+///
+/// The option and its module are one word: pyenv runs `pip install` and `-m pip install`, dry or not, with a rewriting
+/// of its shims at the end, and two of those at once fail each other.
 fn hash_in_the_index(wheel: &Wheel) -> Result<Sha256Digest, String> {
     let dir = tempfile::tempdir().map_err(in_words)?;
-    let mut pip = Command::new("pip");
-    pip.args(["install", "--dry-run", "--ignore-installed", "--no-deps", "--only-binary=:all:", "--quiet"]);
+    let mut pip = Command::new("python3");
+    pip.args([
+        "-mpip",
+        "install",
+        "--dry-run",
+        "--ignore-installed",
+        "--no-deps",
+        "--only-binary=:all:",
+        "--quiet",
+    ]);
     pip.args(["--disable-pip-version-check", "--report", "-", "--target"]).arg(dir.path());
     pip.args(wheel.pin.tags().pip_options());
     let done = pip
