@@ -109,25 +109,6 @@ fn an_interrupted_benchmark_is_gone_on_with() {
 }
 
 #[test]
-fn an_interrupted_start_goes_on_where_it_stopped() {
-    let sandbox = Sandbox::new();
-    let mut first = Running::start(&sandbox, &["up", "--once", "--json"]);
-    first.wait_for("measuring  3/");
-    first.signal("INT");
-    let (status, out, messages) = first.end();
-    assert_eq!(status.code(), Some(130), "{messages}");
-    assert!(out.contains("siliconroute.error/1"), "{out}");
-    let second = crate::up::run(&sandbox);
-    let third = crate::up::run(&sandbox);
-    let trials = |report: &serde_json::Value| report["measured_trials"].as_u64().unwrap();
-    let decisions = second["decisions"].as_array().unwrap().len() as u64;
-    assert!((decisions..3 * decisions).contains(&trials(&second)), "{second}");
-    assert_eq!(trials(&third), 0, "a start with nothing new measures nothing");
-    assert_eq!(third["decisions"], second["decisions"]);
-    sandbox.is_intact();
-}
-
-#[test]
 fn a_program_that_waits_for_another_one_can_be_stopped() {
     let sandbox = Sandbox::new();
     sandbox.succeed(&["devices"]);

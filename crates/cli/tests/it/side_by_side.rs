@@ -51,19 +51,3 @@ fn several_programs_share_a_new_home() {
     }
     sandbox.is_intact();
 }
-
-#[test]
-fn a_killed_start_is_gone_on_with_by_the_next() {
-    let sandbox = Sandbox::new();
-    let mut first = Running::start(&sandbox, &["up", "--once", "--json"]);
-    first.wait_for("measuring  3/");
-    first.child.kill().unwrap();
-    let (status, ..) = first.end();
-    assert!(!status.success(), "{status}");
-    let second = crate::up::run(&sandbox);
-    let third = crate::up::run(&sandbox);
-    assert_ne!(second["measured_trials"], 0);
-    assert_eq!(third["measured_trials"], 0, "a start with nothing new measures nothing");
-    assert_eq!(third["decisions"], second["decisions"]);
-    sandbox.is_intact();
-}

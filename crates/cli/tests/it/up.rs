@@ -4,11 +4,14 @@ use serde_json::Value;
 
 use crate::onnx_file::OneNode;
 use crate::program::Sandbox;
+use crate::running::Running;
 
-/// Runs `up` to its end and checks what holds for every start.
+/// Runs `up` to its end and checks what holds for every start: no more than progress is kept quiet by `--quiet`.
 #[track_caller]
-pub(crate) fn run(sandbox: &Sandbox) -> Value {
-    let report = sandbox.document("siliconroute.evaluation/1", &["up", "--once"]);
+fn run(sandbox: &Sandbox) -> Value {
+    let ran = sandbox.succeed(&["up", "--once", "--quiet", "--json"]);
+    let report = ran.json();
+    assert_eq!(report["schema"], "siliconroute.evaluation/1");
     assert_eq!(report["targets"], serde_json::json!(["cpu/rten"]));
     let decisions = report["decisions"].as_array().unwrap();
     assert!(!decisions.is_empty());
@@ -17,23 +20,49 @@ pub(crate) fn run(sandbox: &Sandbox) -> Value {
         assert_eq!(decision["regret_pct"], 0.0, "{decision}");
     }
     assert_eq!(report["strategies"]["router"]["total"], decisions.len());
-    let notices = report["notices"].to_string();
-    assert!(notices.contains("models left out: silero-vad"), "{notices}");
-    report
-}
-
-#[test]
-fn only_progress_is_kept_quiet() {
-    let sandbox = Sandbox::new();
-    let ran = sandbox.succeed(&["up", "--once", "--quiet", "--json"]);
-    let report = ran.json();
     let notices = report["notices"].as_array().unwrap();
-    assert!(!notices.is_empty());
+    assert!(report["notices"].to_string().contains("models left out: silero-vad"), "{notices:?}");
     for notice in notices {
         let note = format!("note: {}", notice.as_str().unwrap());
         assert_eq!(ran.err.lines().filter(|line| **line == note).count(), 1, "{note} in {}", ran.err);
     }
     assert!(!ran.err.contains("measuring"), "{}", ran.err);
+    report
+}
+
+/// Starts `up`, stops it with `stop` while it measures case number `case`, and gives how it ended.
+fn stop_at(
+    sandbox: &Sandbox,
+    case: usize,
+    stop: impl FnOnce(&mut Running),
+) -> (std::process::ExitStatus, String, String) {
+    let mut running = Running::start(sandbox, &["up", "--once", "--json"]);
+    running.wait_for(&format!("measuring  {case}/"));
+    stop(&mut running);
+    running.end()
+}
+
+/// One home through all of it, since a start measures for some seconds.
+#[test]
+fn a_stopped_start_is_gone_on_with_by_the_next() {
+    let sandbox = Sandbox::new();
+    #[cfg(unix)]
+    {
+        let (status, out, messages) = stop_at(&sandbox, 2, |running| running.signal("INT"));
+        assert_eq!(status.code(), Some(130), "{messages}");
+        assert!(out.contains("siliconroute.error/1"), "{out}");
+    }
+    let (status, ..) = stop_at(&sandbox, 3, |running| running.child.kill().unwrap());
+    assert!(!status.success(), "{status}");
+
+    let finished = run(&sandbox);
+    let again = run(&sandbox);
+    let trials = |report: &Value| report["measured_trials"].as_u64().unwrap();
+    let decisions = finished["decisions"].as_array().unwrap().len() as u64;
+    assert!((decisions..3 * decisions).contains(&trials(&finished)), "{finished}");
+    assert_eq!(trials(&again), 0, "a start with nothing new measures nothing");
+    assert_eq!(again["decisions"], finished["decisions"]);
+    sandbox.is_intact();
 }
 
 #[test]
