@@ -1,9 +1,15 @@
-//! Tells the program which commit it was built from, where it was built in a checkout.
+//! Tells the program which commit it was built from, where it was built in a checkout and optimised.
+//!
+//! A debug build is nobody's measurement, and with the commit in it each commit would compile this library and all
+//! that stands on it anew.
 
 use std::path::{Path, PathBuf};
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    if std::env::var_os("PROFILE").is_none_or(|profile| profile != "release") {
+        return;
+    }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     if let Some(commit) = git_folder(&root).and_then(|git| commit(&git)) {
         println!("cargo::rustc-env=SILICONROUTE_BUILD_COMMIT={commit}");

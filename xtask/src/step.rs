@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-/// Runs `work` under `name` and prints its duration.
-pub(crate) fn step(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
+/// Runs `work` under `name`, prints its duration and gives what it made.
+pub(crate) fn step<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     println!("==> {name}");
     let start = Instant::now();
     let outcome = work();
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn a_failing_step_is_named() {
-        let error = step("lint", || bail!("broken")).unwrap_err();
+        let error = step::<()>("lint", || bail!("broken")).unwrap_err();
         assert_eq!(format!("{error:#}"), "step `lint` failed: broken");
     }
 

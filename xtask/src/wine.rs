@@ -11,7 +11,7 @@ mod session;
 mod smoke;
 mod suite;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 
 use crate::foreign::Foreign;
 use crate::step::step;
@@ -25,19 +25,27 @@ pub(crate) fn run() -> Result<()> {
     // What is missing should show before anything is compiled.
     let tools = Tools::find()?;
     let foreign = Foreign::open(Workspace::load()?.root())?;
-    let (mut windows, mut host) = (None, None);
-    step("build for Windows", || {
-        windows = Some(build::build(&foreign)?);
-        Ok(())
-    })?;
-    step("build for the host", || {
-        host = Some(build::build_for_host(&foreign)?);
-        Ok(())
-    })?;
-    let (Some(windows), Some(host)) = (windows, host) else { return Ok(()) };
-    let session = Session::open(tools.clone(), &foreign, "wine")?;
-    step("program under Wine", || smoke::run(&windows.program, &host.program, &session, &foreign))?;
-    // Tests wait for processes to start more than they compute, so two files at a time fill two cores.
-    let sessions = [session, Session::open(tools, &foreign, "wine-beside")?];
+    let (built, opened) = std::thread::scope(|scope| {
+        // A start of Wine waits more than it computes, so both take place beside the compiler.
+        let opening = scope.spawn(|| open_sessions(&tools, &foreign));
+        (build_both(&foreign), opening.join())
+    });
+    let ((windows, host), sessions) =
+        (built?, opened.map_err(|_panic| anyhow!("the thread that starts Wine has panicked"))??);
+    step("program under Wine", || smoke::run(&windows.program, &host.program, &sessions[0], &foreign))?;
     step("tests under Wine", || suite::run(&windows.tests, &host.tests, &sessions, &foreign))
+}
+
+/// Builds for Windows and for the host.
+fn build_both(foreign: &Foreign) -> Result<(build::Built, build::Built)> {
+    Ok((
+        step("build for Windows", || build::build(foreign))?,
+        step("build for the host", || build::build_for_host(foreign))?,
+    ))
+}
+
+/// Tests wait for processes to start more than they compute, so two files at a time fill two cores.
+fn open_sessions(tools: &Tools, foreign: &Foreign) -> Result<[Session; 2]> {
+    let open = |name| Session::open(tools.clone(), foreign, name);
+    Ok([open("wine")?, open("wine-beside")?])
 }

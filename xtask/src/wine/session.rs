@@ -85,7 +85,7 @@ impl Session {
         session.remove_folder();
         fs::create_dir_all(&session.prefix)
             .with_context(|| format!("cannot create {}", session.prefix.display()))?;
-        step("start Wine", || {
+        step(&format!("start Wine in `{name}`"), || {
             session.start_server()?;
             let mut command = session.command(Path::new("wineboot.exe"), START_LIMIT);
             check(command.arg("--init").stdout(Stdio::null()).stderr(Stdio::null()))?;

@@ -28,9 +28,9 @@ fn every_command_prints_one_document() {
         ("siliconroute.doctor/1", &["doctor"]),
         ("siliconroute.config/1", &["config", "show"]),
     ] {
-        sandbox.document(schema, arguments);
-        let quiet = sandbox.succeed(&[arguments, &["--json", "--quiet"]].concat());
-        assert_eq!(quiet.err, "", "{arguments:?}");
+        let ran = sandbox.succeed(&[arguments, &["--json", "--quiet"]].concat());
+        assert_eq!(ran.json()["schema"], schema, "{arguments:?}");
+        assert_eq!(ran.err, "", "{arguments:?}");
     }
 }
 

@@ -101,7 +101,7 @@ fn every_chip_and_target_has_a_state() {
 #[test]
 fn a_target_is_identified_as_far_as_sensors_can_tell() {
     let sandbox = Sandbox::new();
-    let identify = ["devices", "identify", "cpu/rten", "--seconds", "1"];
+    let identify = ["devices", "identify", "cpu/rten", "--seconds", "0.5"];
     let found = sandbox.document("siliconroute.identification/1", &identify);
     assert_eq!((&found["target"], &found["expected"]), (&"cpu/rten".into(), &"cpu".into()));
     // On a busy machine the load does not show.
