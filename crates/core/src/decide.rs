@@ -65,6 +65,13 @@ pub enum Source {
         /// In how many sessions.
         sessions: u32,
     },
+    /// Other machines with the same kind of chip and the same library measured this very case.
+    Imported {
+        /// How many machines.
+        machines: u32,
+        /// Whether how far machines differ is assumed, since no two of them tell.
+        assumed: bool,
+    },
     /// The target's hardware model.
     Fitted {
         /// The form of the model.
@@ -75,10 +82,11 @@ pub enum Source {
 }
 
 impl Source {
-    /// `measured`, or the form's short name such as `F2`.
+    /// `measured`, `imported`, or the form's short name such as `F2`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Measured { .. } => "measured",
+            Self::Imported { .. } => "imported",
             Self::Fitted { form, .. } => form.name(),
         }
     }
@@ -128,7 +136,8 @@ pub struct Decision<'k> {
 
 static NO_PREDICTION: Exclusion = Exclusion::NoPrediction;
 
-/// Chooses the target that is best for the goal by what is predicted of each: measured where measured, else fitted.
+/// Chooses the target that is best for the goal by what is predicted of each: measured where measured, else
+/// imported from machines of the same kind, else fitted.
 ///
 /// Equal scores go to the target listed first. The work is linear in the number of targets.
 pub fn decide<'k>(knowledge: &'k Knowledge, query: &Query<'_>, context: &Context) -> Decision<'k> {
@@ -147,6 +156,7 @@ pub fn decide<'k>(knowledge: &'k Knowledge, query: &Query<'_>, context: &Context
                     interval: estimate.interval,
                     source: Source::Measured { sessions: estimate.sessions },
                 })
+                .or_else(|| imported(knowledge, query, context, target))
                 .or_else(|| {
                     let fit = entry.fits[workload].as_ref()?;
                     let fitted = fit.predict(&query.case.facts);
@@ -167,6 +177,21 @@ pub fn decide<'k>(knowledge: &'k Knowledge, query: &Query<'_>, context: &Context
     let rank::Ranking { chosen, runner_up, goal, fired } =
         rank::rank(knowledge, query, context, &mut candidates);
     Decision { chosen, runner_up, goal, fired, candidates }
+}
+
+/// What other machines make expect of `target`.
+fn imported(
+    knowledge: &Knowledge,
+    query: &Query<'_>,
+    context: &Context,
+    target: TargetIndex,
+) -> Option<Prediction> {
+    let told = knowledge.imported(query.case.id, target, query.workload, query.accuracy);
+    told.filter(|_| !context.ignore_measurements).map(|told| Prediction {
+        time_ns: told.time_ns,
+        interval: told.interval,
+        source: Source::Imported { machines: told.machines, assumed: told.assumed },
+    })
 }
 
 impl Decision<'_> {

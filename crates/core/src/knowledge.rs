@@ -4,6 +4,7 @@
 //! a reader needs no lock.
 
 mod energy;
+mod imported;
 mod memory;
 
 use std::collections::HashMap;
@@ -21,6 +22,7 @@ use crate::trial::{Failure, FailureKind, OutputCheck};
 use crate::workload::Workload;
 
 pub use self::energy::{Energy, EnergyFacts};
+pub use self::imported::{ASSUMED_DEGREES, ASSUMED_SPREAD, Imported, ImportedFacts};
 pub use self::memory::{MemoryFacts, MemoryTaken, MemoryUse, Most};
 
 /// Position of a target in a snapshot.
@@ -86,6 +88,7 @@ pub struct KnowledgeBuilder {
     trials: Vec<TrialFacts>,
     memory: memory::Memory,
     energy: Vec<EnergyFacts>,
+    imported: Vec<ImportedFacts>,
     spreads: Vec<(TargetIndex, Workload, f64)>,
 }
 
@@ -138,6 +141,8 @@ pub struct Knowledge {
     powers: Vec<[Option<energy::Power>; 3]>,
     /// By target and workload: how far its sessions differ.
     spreads: Vec<[Option<f64>; 3]>,
+    /// What other machines tell.
+    imported: imported::ImportedTimes,
 }
 
 impl KnowledgeBuilder {
@@ -165,6 +170,11 @@ impl KnowledgeBuilder {
     /// Adds a measured energy; those of targets that are not available are passed over.
     pub fn energy(&mut self, facts: EnergyFacts) {
         self.energy.push(facts);
+    }
+
+    /// Adds a time that another machine measured; those of targets that are not available are passed over.
+    pub fn imported(&mut self, facts: ImportedFacts) {
+        self.imported.push(facts);
     }
 
     /// Says how far sessions of `target` differ in `workload`: their standard deviation as a share of the time.
@@ -232,6 +242,9 @@ impl KnowledgeBuilder {
             row[target].energies[workload] = Some(facts.energy);
         }
         let powers = powers.into_iter().map(energy::Powers::join).collect();
+        let imported = imported::join(self.imported, &index, |case, target, workload| {
+            cells.get(&case)?[target].times[workload].map(|time| time.time_ns)
+        });
         let unproven = self.targets.iter().map(|entry| unproven_outputs(entry.worst_error)).collect();
         Knowledge {
             targets: self.targets,
@@ -242,6 +255,7 @@ impl KnowledgeBuilder {
             memory: self.memory,
             powers,
             spreads,
+            imported,
         }
     }
 }
@@ -275,6 +289,19 @@ impl Knowledge {
     /// The measured time of `target` for `case` in `workload`.
     pub fn estimate(&self, case: CaseId, target: TargetIndex, workload: Workload) -> Option<&Estimate> {
         self.cells(case)?.get(usize::from(target.0))?.times[workload.index()].as_ref()
+    }
+
+    /// What other machines of the same kind say of the time of `target` for `case` in `workload`, where their outputs
+    /// satisfied `class`.
+    pub fn imported(
+        &self,
+        case: CaseId,
+        target: TargetIndex,
+        workload: Workload,
+        class: AccuracyClass,
+    ) -> Option<&Imported> {
+        let told = self.imported.get(&case)?.get(usize::from(target.0))?[workload.index()].as_ref();
+        told.filter(|told| told.satisfies(class))
     }
 
     /// The most memory that the target called `key` was seen to take for a case; where no trial of the case tells it,

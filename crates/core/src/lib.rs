@@ -4,8 +4,8 @@
 //! holds no unsafe code, so every result can be replayed from its arguments.
 //!
 //! Reading order: `identity`, `reading`, `tensor`, `model`, `chip`, `chip_figure`, `target`, `workload`,
-//! `accuracy`, `energy`, `trial`, `statistics`, `nnls`, `form`, `cholesky`, `transfer`, `knowledge`, `decide`, `regret`,
-//! `tuning`.
+//! `accuracy`, `energy`, `trial`, `statistics`, `fleet`, `nnls`, `form`, `cholesky`, `transfer`, `knowledge`, `decide`,
+//! `regret`, `tuning`.
 
 pub mod accuracy;
 pub mod chip;
@@ -13,6 +13,7 @@ pub mod chip_figure;
 pub mod cholesky;
 pub mod decide;
 pub mod energy;
+pub mod fleet;
 pub mod form;
 pub mod identity;
 pub mod knowledge;

@@ -1,5 +1,6 @@
 //! Which target is chosen, why the others are not, and how it is said.
 
+mod imported;
 mod rules;
 
 use proptest::prelude::*;

@@ -29,6 +29,11 @@ impl Decision<'_> {
         let basis = match best.source {
             Source::Measured { sessions: 1 } => "measured in 1 session".to_owned(),
             Source::Measured { sessions } => format!("measured in {sessions} sessions"),
+            Source::Imported { machines, assumed } => {
+                let s = if machines == 1 { "" } else { "s" };
+                let how = if assumed { ", how far such machines differ being assumed" } else { "" };
+                format!("imported from {machines} other machine{s} of this kind{how}")
+            }
             Source::Fitted { form, extrapolated: false } => {
                 format!("predicted by {} ({})", form.name(), form.title())
             }
@@ -40,6 +45,7 @@ impl Decision<'_> {
         let range = format!("95 % interval {}", format_interval_ns(best.interval, " to "));
         let needs = match best.source {
             Source::Measured { .. } => "needs",
+            Source::Imported { .. } => "is expected to need",
             Source::Fitted { extrapolated: false, .. } => "is predicted to need",
             Source::Fitted { extrapolated: true, .. } => "may need",
         };
