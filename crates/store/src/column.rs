@@ -49,6 +49,8 @@ row_id! {
     DecisionId,
     /// A verification of a decision.
     VerificationId,
+    /// A file that was imported.
+    OriginId,
 }
 
 /// A JSON document of a type.

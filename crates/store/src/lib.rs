@@ -4,7 +4,7 @@
 //! crate touches SQLite; rows and domain types are different types, translated here.
 //!
 //! Reading order: `error`, `open`, `copy`, `schema`, `column`, `catalogue`, `chip_figures`, `campaigns`, `trials`, `fits`,
-//! `decisions`, `telemetry`, `tunings`, `check`.
+//! `decisions`, `telemetry`, `tunings`, `imports`, `check`.
 
 // Lets unit tests share sample data with the integration tests and the benchmark.
 #[cfg(test)]
@@ -24,6 +24,7 @@ mod copy;
 mod decisions;
 mod error;
 mod fits;
+mod imports;
 mod open;
 mod schema;
 mod telemetry;
@@ -39,10 +40,11 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 pub use campaigns::{CampaignState, NewCampaign, StoredCampaign};
 pub use catalogue::{ModelRecord, StoredDiscovery, StoredModel, StoredTarget};
 pub use chip_figures::StoredChipFigure;
-pub use column::{CampaignId, DecisionId, HostId, TargetId, TrialId, VerificationId};
+pub use column::{CampaignId, DecisionId, HostId, OriginId, TargetId, TrialId, VerificationId};
 pub use decisions::{NewDecision, NewVerification, StoredDecision, StoredVerification};
 pub use error::{Cause, OpenError, StoreError};
 pub use fits::{NewFit, StoredFit};
+pub use imports::{NewOrigin, StoredImport, StoredOrigin};
 pub use open::OpenOptions;
 pub use schema::{APPLICATION_ID, SCHEMA_VERSION};
 pub use telemetry::{NewLook, StoredLook};

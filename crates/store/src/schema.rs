@@ -20,6 +20,7 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0004_chip_figures.sql"),
     include_str!("../migrations/0005_telemetry.sql"),
     include_str!("../migrations/0006_model_tunings.sql"),
+    include_str!("../migrations/0007_imported_knowledge.sql"),
 ];
 
 /// Brings an empty or older store to the version after the last of `steps`.

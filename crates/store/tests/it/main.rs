@@ -6,6 +6,7 @@ mod catalogue;
 mod chip_figures;
 mod concurrency;
 mod copies;
+mod imports;
 mod learned;
 mod opening;
 mod sample_data;

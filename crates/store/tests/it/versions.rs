@@ -14,7 +14,7 @@ use siliconroute_store::{APPLICATION_ID, OpenOptions, SCHEMA_VERSION, Store, Tri
 const VERSIONS: &[(&str, &str)] = &[
     (include_str!("../../migrations/0001_initial.sql"), include_str!("../fixtures/0001_rows.sql")),
     // Version 2 has another rule, and rows as before; version 3 more columns, which such rows leave empty,
-    // versions 4 to 6 more tables.
+    // versions 4 to 7 more tables.
     (include_str!("../../migrations/0002_json_or_null.sql"), include_str!("../fixtures/0001_rows.sql")),
     (include_str!("../../migrations/0003_workloads.sql"), include_str!("../fixtures/0001_rows.sql")),
     (
@@ -28,6 +28,14 @@ const VERSIONS: &[(&str, &str)] = &[
     (
         include_str!("../../migrations/0006_model_tunings.sql"),
         concat!(include_str!("../fixtures/0001_rows.sql"), include_str!("../fixtures/0004_rows.sql")),
+    ),
+    (
+        include_str!("../../migrations/0007_imported_knowledge.sql"),
+        concat!(
+            include_str!("../fixtures/0001_rows.sql"),
+            include_str!("../fixtures/0004_rows.sql"),
+            include_str!("../fixtures/0007_rows.sql")
+        ),
     ),
 ];
 
@@ -74,6 +82,15 @@ fn a_store_of_every_version_opens_with_its_rows() {
                 (bandwidth.figure.level, bandwidth.figure.samples.len()),
                 (Some(MemoryLevel::Memory), 2)
             );
+        }
+        let imported = store.imported_times().unwrap();
+        assert_eq!(imported.len(), usize::from(index >= 6));
+        if let [imported] = imported.as_slice() {
+            assert_eq!(
+                (imported.time.median_ns, imported.time.target.chip.logical_cores),
+                (1_000_000.5, Some(8))
+            );
+            assert_eq!(store.imported_cases(imported.origin).unwrap()[0].facts.parameters, 1000);
         }
         drop(store);
         check_as_an_older_sqlite(&path);
