@@ -3,6 +3,7 @@
 //! Invariant: long flags everywhere, short ones only where the neighbouring tools agree on them.
 
 mod bench;
+mod fleet;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use self::bench::{Bench, Format};
+pub(crate) use self::fleet::{Export, Import};
 
 /// Exit codes, as shown by `--help`.
 const EXIT_CODES: &str = "\
@@ -157,6 +159,10 @@ pub(crate) enum Command {
     Run(Run),
     /// Check decisions against new measurements, beside baselines.
     Evaluate(Evaluate),
+    /// Write this machine's measurements to a file for other machines.
+    Export(Export),
+    /// Read other machines' measurements from files, list them, forget them.
+    Import(Import),
     /// Find what is wrong with this set-up and what to do about it.
     Doctor,
     /// Show the settings.

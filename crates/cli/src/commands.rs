@@ -6,6 +6,7 @@ mod devices;
 mod doctor;
 mod evaluate;
 mod fit;
+mod fleet;
 mod models;
 mod packages;
 mod route;
@@ -104,6 +105,8 @@ pub(crate) fn run(
         Command::Route(command) => route::run(&session, command),
         Command::Run(command) => run::run(&session, command),
         Command::Evaluate(command) => evaluate::run(&session, command),
+        Command::Export(command) => fleet::export(&session, command),
+        Command::Import(command) => fleet::import(&session, command),
         Command::Doctor | Command::Config(_) | Command::Completions { .. } => Ok(ExitCode::SUCCESS),
     }
 }

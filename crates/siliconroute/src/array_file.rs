@@ -18,7 +18,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Write};
+use std::io::{BufReader, BufWriter};
 use std::path::Path;
 
 use siliconroute_core::tensor::{Dimension, NamedTensor, Tensor, TensorSpec};
@@ -26,7 +26,7 @@ use siliconroute_core::tensor::{Dimension, NamedTensor, Tensor, TensorSpec};
 use siliconroute_engine::regular_file::open_regular;
 
 use crate::inputs::DEFAULT_LIMIT_BYTES;
-use crate::output_place::{folder_of, output_place};
+use crate::output_place::{self, folder_of, output_place};
 
 pub use error::{ArrayFault, ArrayFileError};
 pub use shape_argument::{ShapeArgumentError, parse_shape_argument};
@@ -157,29 +157,13 @@ pub fn check_output_path(path: &Path) -> Result<(), ArrayFileError> {
     std::fs::metadata(folder_of(&destination)).map(drop).map_err(unwritable)
 }
 
-/// Runs `write` on a temporary file beside the place that `path` stands for and renames it into place.
+/// Writes the file at `path` whole or not at all.
 fn write_whole<F>(path: &Path, write: F) -> Result<(), ArrayFileError>
 where
     F: FnOnce(&mut BufWriter<&mut File>) -> Result<(), ArrayFileError>,
 {
     let unwritable = |source| ArrayFileError::Write { path: path.to_owned(), source };
-    let destination = output_place(path).map_err(unwritable)?;
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".siliconroute-");
-    #[cfg(unix)]
-    {
-        // The temporary file's usual mode keeps it from everyone else; a result gets the mode of any new file.
-        use std::os::unix::fs::PermissionsExt as _;
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
-    let mut temporary = builder.tempfile_in(folder_of(&destination)).map_err(unwritable)?;
-    let mut writer = BufWriter::new(temporary.as_file_mut());
-    write(&mut writer)?;
-    writer.flush().map_err(unwritable)?;
-    drop(writer);
-    temporary.as_file().sync_all().map_err(unwritable)?;
-    temporary.persist(&destination).map_err(|failure| unwritable(failure.error))?;
-    Ok(())
+    output_place::write_whole(path, unwritable, write)
 }
 
 /// Refuses a `shape` that the model's description rules out.

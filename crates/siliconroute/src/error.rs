@@ -12,6 +12,7 @@ use crate::array_file::ArrayFileError;
 use crate::corpus::CorpusError;
 use crate::home::HomeError;
 use crate::inputs::InputsError;
+use crate::knowledge_file::KnowledgeFileError;
 use crate::machine::brief;
 use crate::models::ModelError;
 use crate::settings::SettingsError;
@@ -94,6 +95,9 @@ pub enum Error {
     /// Evaluating a corpus.
     #[error(transparent)]
     Corpus(Box<CorpusError>),
+    /// Reading or writing a knowledge file.
+    #[error(transparent)]
+    KnowledgeFile(Box<KnowledgeFileError>),
     /// Reading a table.
     #[error(transparent)]
     Table(Box<TableError>),
@@ -261,6 +265,7 @@ boxed! {
     Input(InputError),
     ArrayFile(ArrayFileError),
     Corpus(CorpusError),
+    KnowledgeFile(KnowledgeFileError),
     Table(TableError),
     Install(packages::InstallError),
     Remove(packages::RemoveError),
@@ -284,6 +289,11 @@ impl Error {
             Self::ArrayFile(error) if matches!(**error, ArrayFileError::Write { .. }) => {
                 ErrorKind::WorkFailed
             }
+            Self::KnowledgeFile(error) => match **error {
+                KnowledgeFileError::Read { .. } | KnowledgeFileError::Fault { .. } => ErrorKind::Usage,
+                KnowledgeFileError::Write { .. } => ErrorKind::WorkFailed,
+                KnowledgeFileError::Nothing { .. } => ErrorKind::NothingSuitable,
+            },
             Self::Inputs(_) | Self::ArrayFile(_) | Self::Corpus(_) | Self::Table(_) => ErrorKind::Usage,
             Self::Home(error) => error.kind(),
             Self::OpenStore(_) | Self::Store(_) | Self::ReadOnlyHome { .. } => ErrorKind::Store,
@@ -351,6 +361,7 @@ impl Error {
             }
             Self::Write { source, .. } if is_disk_full(source) => Some(HOME_HINT.to_owned()),
             Self::ArrayFile(error) => error.hint().map(str::to_owned),
+            Self::KnowledgeFile(error) => error.hint().map(str::to_owned),
             Self::Offline(_) => {
                 Some("run without --offline, or hand over its wheel with --wheel FILE".to_owned())
             }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use sha2::{Digest, Sha256};
 use siliconroute_core::form::{Fit, FitRow, fit_forms};
 use siliconroute_core::knowledge::{
-    Estimate, Knowledge, KnowledgeBuilder, MemoryFacts, MemoryUse, TrialFacts,
+    Estimate, ImportedFacts, Knowledge, KnowledgeBuilder, MemoryFacts, MemoryUse, TrialFacts,
 };
 use siliconroute_core::statistics::{SessionSpread, join_sessions, pool_session_spreads};
 use siliconroute_core::trial::Purpose;
@@ -83,11 +83,12 @@ impl Router {
         memory.extend(lend_memory(targets, &memory));
         // What is lent comes first, so that a tuned target's own trials have the last word.
         let all: Vec<TrialFacts> = lent.into_iter().chain(trials.iter().cloned()).collect();
+        let imported = self.imported_facts(targets)?;
         // Without fits first: their rows are the estimates that the builder joins from the sessions.
-        let unfitted = build(targets, &all, &[], |_, _| None);
+        let unfitted = build(targets, &all, &[], &[], |_, _| None);
         let mut fits = self.fits(targets, &unfitted, &cases)?;
         let fit = |key: &TargetKey, workload| fits.fitted.remove(&(key.clone(), workload));
-        let knowledge = build(targets, &all, &memory, fit);
+        let knowledge = build(targets, &all, &memory, &imported, fit);
         Ok(Learned { knowledge, cases, unfitted: fits.reasons, trials })
     }
 
@@ -156,7 +157,8 @@ impl Router {
 /// Samples below which a benchmark's trial, whose sampling the user chose, teaches nothing.
 const LEAST_BENCH_SAMPLES: usize = 30;
 
-fn is_fit_to_learn_from(trial: &StoredTrial) -> bool {
+/// Whether a trial says how fast its target is in its workload.
+pub(crate) fn is_fit_to_learn_from(trial: &StoredTrial) -> bool {
     if trial.suspect.is_some() || !trial.preparation.is_usual() {
         return false;
     }
@@ -207,6 +209,7 @@ fn build(
     targets: &Targets,
     trials: &[TrialFacts],
     memory: &[MemoryFacts],
+    imported: &[ImportedFacts],
     mut fit: impl FnMut(&TargetKey, Workload) -> Option<Fit>,
 ) -> Knowledge {
     let mut builder = KnowledgeBuilder::default();
@@ -228,6 +231,9 @@ fn build(
     }
     for facts in memory {
         builder.memory(facts.clone());
+    }
+    for facts in imported {
+        builder.imported(facts.clone());
     }
     builder.build()
 }

@@ -6,7 +6,8 @@
 //! Reading order: [`router`] (what is opened), [`settings`], [`home`], `opening`, [`space`], [`wording`], [`machine`],
 //! [`tuning`], [`discovery`] (targets) with `named_cores`, [`engine_packages`], `verified` (what may be loaded), [`models`]
 //! with [`catalogue`], [`inputs`] and [`array_file`], [`plan`], [`campaign`] and [`measure`] (trials) with `surroundings`,
-//! [`sampler`], [`lookout`] and [`telemetry`], [`identify`] (which chip answers), [`learn`] (knowledge), [`context`], [`run`],
+//! [`sampler`], [`lookout`] and [`telemetry`], [`identify`] (which chip answers), [`learn`] (knowledge), [`knowledge_file`] and
+//! [`fleet`] (of other machines), [`context`], [`run`],
 //! [`evaluation`], [`model_tuning`] and [`up`].
 
 pub mod array_file;
@@ -21,9 +22,11 @@ pub mod engine_packages;
 pub mod error;
 pub mod evaluation;
 pub mod event;
+pub mod fleet;
 pub mod home;
 pub mod identify;
 pub mod inputs;
+pub mod knowledge_file;
 pub mod learn;
 pub mod lookout;
 mod lost_packages;

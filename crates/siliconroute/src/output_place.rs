@@ -1,8 +1,9 @@
 //! Where a file that a user names really goes.
 //!
-//! Invariant: a link stays a link, and nothing but a regular file is ever replaced.
+//! Invariant: a link stays a link, nothing but a regular file is ever replaced, and a file is written whole or not at all.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use siliconroute_engine::regular_file::check_regular;
@@ -32,4 +33,32 @@ pub(crate) fn output_place(path: &Path) -> io::Result<PathBuf> {
 /// The folder that `path` lies in.
 pub(crate) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Runs `write` on a temporary file beside the place that `path` stands for and renames it into place.
+///
+/// # Errors
+/// What `write` says, and as `unwritable` makes it of what the system says.
+pub(crate) fn write_whole<E>(
+    path: &Path,
+    unwritable: impl Fn(io::Error) -> E,
+    write: impl FnOnce(&mut BufWriter<&mut File>) -> Result<(), E>,
+) -> Result<(), E> {
+    let destination = output_place(path).map_err(&unwritable)?;
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".siliconroute-");
+    #[cfg(unix)]
+    {
+        // The temporary file's usual mode keeps it from everyone else; a result gets the mode of any new file.
+        use std::os::unix::fs::PermissionsExt as _;
+        builder.permissions(std::fs::Permissions::from_mode(0o666));
+    }
+    let mut temporary = builder.tempfile_in(folder_of(&destination)).map_err(&unwritable)?;
+    let mut writer = BufWriter::new(temporary.as_file_mut());
+    write(&mut writer)?;
+    writer.flush().map_err(&unwritable)?;
+    drop(writer);
+    temporary.as_file().sync_all().map_err(&unwritable)?;
+    temporary.persist(&destination).map_err(|failure| unwritable(failure.error))?;
+    Ok(())
 }

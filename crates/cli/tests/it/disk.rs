@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::program::{MODEL, Ran, Sandbox, not_tested};
 
 /// Runs a command whose files may have at most `blocks` blocks of 512 or 1024 bytes.
-fn run_limited(sandbox: &Sandbox, blocks: u32, arguments: &[&str]) -> Ran {
+pub(crate) fn run_limited(sandbox: &Sandbox, blocks: u32, arguments: &[&str]) -> Ran {
     let mut command = Command::new("sh");
     sandbox.prepare(&mut command);
     // Ignoring the signal makes a write beyond the limit fail as on a full disk.

@@ -25,6 +25,8 @@ fn every_command_prints_one_document() {
         ("siliconroute.decision/1", &["route", "-m", MODEL]),
         ("siliconroute.run/1", &["run", "-m", MODEL]),
         ("siliconroute.evaluation/1", &["evaluate", "--stored"]),
+        ("siliconroute.export/1", &["export", "--knowledge", "knowledge.jsonl"]),
+        ("siliconroute.origins/1", &["import", "--list"]),
         ("siliconroute.doctor/1", &["doctor"]),
         ("siliconroute.config/1", &["config", "show"]),
     ] {

@@ -17,6 +17,8 @@ const COMMANDS: &[&str] = &[
     "route",
     "run",
     "evaluate",
+    "export",
+    "import",
     "tune",
     "doctor",
     "config",

@@ -51,6 +51,8 @@ fn names_that_a_user_was_given_show_as_escapes() {
         &["bench", "-m", EVIL],
         &["run", "-m", "mlp-128w-4l", "-d", EVIL],
         &["run", "-m", "mlp-128w-4l", "--input", EVIL],
+        &["import", "--knowledge", EVIL],
+        &["import", "--forget", EVIL],
         &["route", "-m", "mlp-128w-4l", "--goal", EVIL],
         &["packages", "install", EVIL],
         &["bench", "-m", "mlp-128w-4l", "--iterations", EVIL],

@@ -17,6 +17,7 @@ mod help;
 mod hostile_text;
 #[cfg(unix)]
 mod interrupts;
+mod knowledge;
 mod measuring;
 mod model_files;
 mod model_tuning;

@@ -33,6 +33,8 @@ fn measured() -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.measure();
     sandbox.write("own.onnx", crate::onnx_file::OneNode::default().to_bytes());
+    let (_other, knowledge) = crate::knowledge::exported();
+    sandbox.write("knowledge.jsonl", std::fs::read(knowledge).unwrap());
     sandbox
 }
 
@@ -54,6 +56,8 @@ fn check(sandbox: &Sandbox, hint: &str, run: impl Fn(&[&str]) -> Ran) {
         &["packages", "verify"],
         &["config", "show"],
         &["evaluate", "--stored"],
+        &["export", "--knowledge", "exported.jsonl"],
+        &["import", "--list"],
         &["route", "-m", MODEL],
         &["run", "-m", MODEL],
         &["run", "-m", "own.onnx", "-d", "cpu/rten"],
@@ -71,6 +75,8 @@ fn check(sandbox: &Sandbox, hint: &str, run: impl Fn(&[&str]) -> Ran) {
         &["route", "-m", MODEL, "--verify"],
         &["up", "--once"],
         &["models", "add", "own.onnx"],
+        &["import", "--knowledge", "knowledge.jsonl"],
+        &["import", "--forget", "1"],
         &["models", "fetch"],
         &["models", "generate"],
         &["packages", "install", "onnxruntime"],

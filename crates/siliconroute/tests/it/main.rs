@@ -9,6 +9,7 @@ mod discovery;
 mod energy;
 mod evaluation;
 mod failures;
+mod fleet;
 mod identity;
 mod interruption;
 mod learning;

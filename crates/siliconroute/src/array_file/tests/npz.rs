@@ -5,6 +5,8 @@ use std::io::Cursor;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
+use std::io::Write as _;
+
 use super::*;
 
 /// An array file of int8 zeros.
