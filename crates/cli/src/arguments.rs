@@ -366,6 +366,12 @@ pub(crate) struct CaseArguments {
 pub(crate) struct Route {
     #[command(flatten)]
     pub(crate) case: CaseArguments,
+    /// Show what each prediction rests on.
+    #[arg(long)]
+    pub(crate) explain: bool,
+    /// How long the target will have rested before an idle-loaded inference [default: 10].
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) rest: Option<f64>,
     /// Measure all candidates now and show the regret.
     #[arg(long)]
     pub(crate) verify: bool,
@@ -399,6 +405,13 @@ pub(crate) struct Evaluate {
     /// Print the latest stored checks and measure nothing.
     #[arg(long)]
     pub(crate) stored: bool,
+    /// Leave out each measured model in turn, decide it as if it had never been seen, and judge by the stored trials;
+    /// nothing is measured.
+    #[arg(long, conflicts_with_all = ["stored", "corpus", "replay"])]
+    pub(crate) leave_out: bool,
+    /// The workload to leave models out in.
+    #[arg(long, value_name = "WORKLOAD", requires = "leave_out")]
+    pub(crate) workload: Option<String>,
     /// Evaluate on measured boards instead of this machine: a table of boards, candidates, models and times.
     #[arg(long, value_name = "FILE", requires_all = ["model_facts", "task"], conflicts_with_all = ["models", "stored", "replay"])]
     pub(crate) corpus: Option<PathBuf>,

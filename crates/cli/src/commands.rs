@@ -30,7 +30,7 @@ use siliconroute::settings::{Settings, parse_accuracy, parse_goal, parse_workloa
 use siliconroute::tuning::Anew;
 use siliconroute::{Error, Options, Router, array_file};
 use siliconroute_core::decide::Limits;
-use siliconroute_core::{Case, ChipKind};
+use siliconroute_core::{Case, ChipKind, Workload};
 
 use crate::arguments::{Arguments, CaseArguments, Command, Shape};
 use crate::output::Output;
@@ -148,14 +148,20 @@ pub(crate) fn given(batch: Option<u64>, shape: &Shape) -> Result<Given, Error> {
     Ok(Given { batch, shapes })
 }
 
-/// How the arguments want a case decided.
-pub(crate) fn routing(arguments: &CaseArguments) -> Result<Routing, Error> {
-    let refuse = |what: &str, text: &str, names: &str| {
-        Error::Usage(format!("unknown {what} `{text}`; it must be {names}"))
-    };
-    let workload = arguments.workload.as_deref().map(|text| {
+fn refuse(what: &str, text: &str, names: &str) -> Error {
+    Error::Usage(format!("unknown {what} `{text}`; it must be {names}"))
+}
+
+/// The workload that an argument names.
+pub(crate) fn workload(argument: Option<&str>) -> Result<Option<Workload>, Error> {
+    let named = argument.map(|text| {
         parse_workload(text).ok_or_else(|| refuse("workload", text, "sustained, idle_loaded or cold_start"))
     });
+    named.transpose()
+}
+
+/// How the arguments want a case decided.
+pub(crate) fn routing(arguments: &CaseArguments) -> Result<Routing, Error> {
     let goal = arguments.goal.as_deref().map(|text| {
         parse_goal(text).ok_or_else(|| refuse("goal", text, "fastest, battery, balanced or cool"))
     });
@@ -166,7 +172,7 @@ pub(crate) fn routing(arguments: &CaseArguments) -> Result<Routing, Error> {
         target: None,
         chip_kind: None,
         isolated: true,
-        workload: workload.transpose()?,
+        workload: workload(arguments.workload.as_deref())?,
         goal: goal.transpose()?,
         accuracy: accuracy.transpose()?,
         limits: limits(arguments)?,

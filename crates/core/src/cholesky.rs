@@ -108,6 +108,11 @@ impl Cholesky {
         x
     }
 
+    /// The logarithm of the determinant of `L`, half that of the matrix that was factored.
+    pub fn log_determinant_of_factor(&self) -> f64 {
+        (0..self.order).map(|row| self.lower[row * self.order + row].ln()).sum()
+    }
+
     /// The product `L·x` of the factor and a vector.
     #[cfg(test)]
     pub(crate) fn times(&self, x: &[f64]) -> Vec<f64> {

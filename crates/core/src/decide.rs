@@ -15,9 +15,9 @@ use smallvec::SmallVec;
 use serde::{Deserialize, Serialize};
 
 use crate::accuracy::AccuracyClass;
-use crate::form::Form;
-use crate::knowledge::{Energy, Exclusion, Knowledge, TargetIndex};
+use crate::knowledge::{Energy, Exclusion, Knowledge, TargetIndex, Verdicts};
 use crate::model::Case;
+use crate::predict::Basis;
 use crate::statistics::Interval;
 use crate::workload::{Goal, Workload};
 
@@ -58,7 +58,7 @@ pub struct Limits {
 }
 
 /// Where a predicted time comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Source {
     /// This very case was measured on this target.
     Measured {
@@ -72,22 +72,18 @@ pub enum Source {
         /// Whether how far machines differ is assumed, since no two of them tell.
         assumed: bool,
     },
-    /// The target's hardware model.
-    Fitted {
-        /// The form of the model.
-        form: Form,
-        /// Whether the case lies outside of what the model was fitted on.
-        extrapolated: bool,
-    },
+    /// What else was measured on this machine.
+    Predicted(Basis),
 }
 
 impl Source {
-    /// `measured`, `imported`, or the form's short name such as `F2`.
+    /// `measured`, `imported`, or what weighs most in the prediction: `same-model`, `other-targets`, or a law such as
+    /// `F2`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Measured { .. } => "measured",
             Self::Imported { .. } => "imported",
-            Self::Fitted { form, .. } => form.name(),
+            Self::Predicted(basis) => basis.name(),
         }
     }
 }
@@ -136,8 +132,8 @@ pub struct Decision<'k> {
 
 static NO_PREDICTION: Exclusion = Exclusion::NoPrediction;
 
-/// Chooses the target that is best for the goal by what is predicted of each: measured where measured, else
-/// imported from machines of the same kind, else fitted.
+/// Chooses the target that is best for the goal by what is predicted of each: measured where measured, else what
+/// machines of the same kind or this machine's other measurements tell, whichever tells it more closely.
 ///
 /// Equal scores go to the target listed first. The work is linear in the number of targets.
 pub fn decide<'k>(knowledge: &'k Knowledge, query: &Query<'_>, context: &Context) -> Decision<'k> {
@@ -145,28 +141,22 @@ pub fn decide<'k>(knowledge: &'k Knowledge, query: &Query<'_>, context: &Context
     let verdicts = knowledge.verdicts(query.case.id, query.case.model);
     let workload = query.workload.index();
     let mut candidates: SmallVec<[Candidate<'k>; INLINE_TARGETS]> = SmallVec::new();
-    for (index, entry) in knowledge.targets().iter().enumerate() {
+    for index in 0..knowledge.targets().len() {
         let target = TargetIndex(index as u16);
         let outlook = match verdicts.exclusion(index, query.accuracy) {
             Some(exclusion) => Err(exclusion),
-            None => cells
-                .and_then(|row| row[index].times[workload].as_ref())
-                .map(|estimate| Prediction {
+            None => match cells.and_then(|row| row[index].times[workload].as_ref()) {
+                Some(estimate) => Ok(Prediction {
                     time_ns: estimate.time_ns,
                     interval: estimate.interval,
                     source: Source::Measured { sessions: estimate.sessions },
-                })
-                .or_else(|| imported(knowledge, query, context, target))
-                .or_else(|| {
-                    let fit = entry.fits[workload].as_ref()?;
-                    let fitted = fit.predict(&query.case.facts);
-                    Some(Prediction {
-                        time_ns: fitted.time_ns,
-                        interval: Interval { low: fitted.low_ns, high: fitted.high_ns },
-                        source: Source::Fitted { form: fit.form, extrapolated: fitted.extrapolated },
-                    })
-                })
-                .ok_or(&NO_PREDICTION),
+                }),
+                None => predict(knowledge, query, context, &verdicts, target),
+            },
+        };
+        let outlook = match context.rested_ns.filter(|_| query.workload == Workload::IdleLoaded) {
+            Some(rest_ns) => outlook.map(|usual| knowledge.after_rest(query.case, target, usual, rest_ns)),
+            None => outlook,
         };
         let energy = match outlook {
             Ok(prediction) => knowledge.energy(query.case.id, target, query.workload, prediction),
@@ -179,7 +169,34 @@ pub fn decide<'k>(knowledge: &'k Knowledge, query: &Query<'_>, context: &Context
     Decision { chosen, runner_up, goal, fired, candidates }
 }
 
-/// What other machines make expect of `target`.
+/// What is predicted of a target that was not measured on the case in the workload.
+fn predict<'k>(
+    knowledge: &'k Knowledge,
+    query: &Query<'_>,
+    context: &Context,
+    verdicts: &Verdicts<'k>,
+    target: TargetIndex,
+) -> Result<Prediction, &'k Exclusion> {
+    let Query { case, workload, .. } = *query;
+    let imported = imported(knowledge, query, context, target);
+    // What has run the model in another shape or workload, or on another machine of the kind, will run it in this one.
+    if !verdicts.succeeded(usize::from(target.0))
+        && imported.is_none()
+        && let Some(doubt) = knowledge.doubt(case, target)
+    {
+        return Err(doubt);
+    }
+    let predicted = if context.ignore_measurements {
+        knowledge.predicted_by_law(case, target, workload)
+    } else {
+        knowledge.predicted(case, target, workload)
+    };
+    let width = |prediction: &Prediction| prediction.interval.high / prediction.interval.low;
+    let told = imported.into_iter().chain(predicted);
+    told.min_by(|one, other| width(one).total_cmp(&width(other))).ok_or(&NO_PREDICTION)
+}
+
+/// What other machines of the kind make expect of `target`.
 fn imported(
     knowledge: &Knowledge,
     query: &Query<'_>,

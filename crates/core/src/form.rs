@@ -18,16 +18,18 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::identity::ModelId;
-use crate::model::{CaseFacts, Family};
+use crate::model::{CaseFacts, Family, OperatorClass};
 use crate::statistics::Interval;
 
-pub use fitting::{FitError, MINIMUM_ROWS, fit_forms};
+pub use fitting::{ChipBounds, FitError, MINIMUM_ROWS, fit_form, fit_forms};
 pub use parameter::{ParameterStatus, PhysicalParameter};
+
+pub(crate) use error_estimate::conformal_halfwidth;
 
 use equation::Work;
 
 /// Version of the methods of this module; a change of any result raises it.
-pub const METHOD_VERSION: u32 = 2;
+pub const METHOD_VERSION: u32 = 3;
 
 /// Share by which a prediction's half-width grows with each doubling beyond the fitted range.
 const GROWTH_PER_DOUBLING: f64 = 0.5;
@@ -43,7 +45,7 @@ const WIDEST: f64 = 13.8;
 /// The equation of a hardware model.
 ///
 /// `W` are the operations of the call, `D` the bytes of weights read, `C` the cache size in bytes,
-/// `P` the parameters and `B` the batch size.
+/// `P` the parameters, `B` the batch size, `N` the nodes that run and `M` the bytes that they read and write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Form {
     /// `t = t0 + a·W + b·D`.
@@ -58,19 +60,25 @@ pub enum Form {
     /// `t = t0 + a_family·W + b·D`.
     #[serde(rename = "F4")]
     ByFamily,
+    /// `t = t0 + k·N + Σ a_class·W_class + b·M` over matrix products, convolutions, depthwise convolutions and
+    /// recurrent operators; what the others take goes with their nodes and bytes.
+    #[serde(rename = "F5")]
+    ByOperator,
 }
 
 impl Form {
     /// All forms, simplest first among those that are alike.
-    pub const ALL: [Self; 4] = [Self::Roofline, Self::TwoLevel, Self::LogLinear, Self::ByFamily];
+    pub const ALL: [Self; 5] =
+        [Self::Roofline, Self::TwoLevel, Self::LogLinear, Self::ByFamily, Self::ByOperator];
 
-    /// The short name, `F1` to `F4`.
+    /// The short name, `F1` to `F5`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Roofline => "F1",
             Self::TwoLevel => "F2",
             Self::LogLinear => "F3",
             Self::ByFamily => "F4",
+            Self::ByOperator => "F5",
         }
     }
 
@@ -81,6 +89,7 @@ impl Form {
             Self::TwoLevel => "two-level memory",
             Self::LogLinear => "log-linear",
             Self::ByFamily => "throughput by family",
+            Self::ByOperator => "work by operator",
         }
     }
 
@@ -93,6 +102,40 @@ impl Form {
 impl fmt::Display for Form {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+/// The work of a call by classes of operators, and the bytes that all its nodes move.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct OperatorWork {
+    /// Operations of matrix products and attention.
+    pub matrix_flops: f64,
+    /// Operations of convolutions, depthwise ones left out.
+    pub convolution_flops: f64,
+    /// Operations of depthwise convolutions.
+    pub depthwise_flops: f64,
+    /// Operations of recurrent operators.
+    pub recurrent_flops: f64,
+    /// Bytes that nodes read and write, each tensor once for each node.
+    pub moved_bytes: f64,
+}
+
+impl From<&CaseFacts> for OperatorWork {
+    /// Sums up what was counted in a model file; a count that is not finite or negative is left out.
+    fn from(facts: &CaseFacts) -> Self {
+        let mut work = Self::default();
+        for it in &facts.by_class {
+            let sum = match it.class {
+                OperatorClass::MatMul | OperatorClass::Attention => &mut work.matrix_flops,
+                OperatorClass::Conv => &mut work.convolution_flops,
+                OperatorClass::DepthwiseConv => &mut work.depthwise_flops,
+                OperatorClass::Recurrent => &mut work.recurrent_flops,
+                _ => &mut 0.0,
+            };
+            *sum += equation::as_work(it.flops);
+            work.moved_bytes += equation::as_work(it.bytes);
+        }
+        work
     }
 }
 
@@ -111,6 +154,8 @@ pub struct FitRow {
     pub batch: f64,
     /// Nodes that run in the call.
     pub nodes: f64,
+    /// The work by classes of operators.
+    pub operators: OperatorWork,
     /// Family of the model.
     pub family: Family,
     /// The measured time.
@@ -127,6 +172,7 @@ impl From<(&CaseFacts, ModelId, f64)> for FitRow {
             parameters: facts.parameters as f64,
             batch: facts.batch as f64,
             nodes: facts.nodes as f64,
+            operators: OperatorWork::from(facts),
             family: facts.family,
             time_ns,
         }
@@ -169,23 +215,29 @@ fn any_number() -> Interval {
 /// A fitted hardware model of one target in one workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Fit {
-    /// The form with the lowest leave-one-out error.
+    /// The form with the lowest error for models that were left out, or for rows with fewer than 5 models.
     pub form: Form,
     /// Its coefficients in the order of [`Form::coefficient_names`]: nanoseconds, nanoseconds per
     /// operation, nanoseconds per byte; natural logarithms for F3.
     ///
-    /// A coefficient that no row can tell is borrowed: a family without rows gets the throughput that
-    /// fits all rows together under the overhead and bandwidth found (F4), and weights beyond the
+    /// A coefficient that no row can tell is borrowed: a family (F4) or class of operators (F5) without rows gets
+    /// the throughput that fits all rows together under the other coefficients found, and weights beyond the
     /// cache cost what those inside do while none were measured (F2).
     pub coefficients: Vec<f64>,
     /// The cache size that was assumed; 0 when unknown, F2 is not tried then.
     pub cache_bytes: f64,
+    /// What the chip was measured to be capable of, which the coefficients respect.
+    #[serde(default)]
+    pub bounds: ChipBounds,
     /// Rows fitted.
     pub rows: usize,
     /// Different models among them.
     pub models: usize,
     /// The leave-one-out error of every form.
     pub errors: BTreeMap<Form, FormError>,
+    /// The same when each model is predicted from the other models; empty with fewer than 5 models.
+    #[serde(default)]
+    pub model_out_errors: BTreeMap<Form, f64>,
     /// Leave-one-out mean absolute percentage error of [`Self::form`].
     pub loo_mape_pct: f64,
     /// Median of its leave-one-out absolute percentage errors.
@@ -235,7 +287,7 @@ impl Fit {
     /// its place. Facts that are not finite or negative count as 0. A time never falls below 1 ns.
     pub fn predict(&self, facts: &CaseFacts) -> FittedTime {
         let work = Work::of_case(facts);
-        let time_ns = equation::evaluate(self.form, &self.coefficients, self.cache_bytes, &work);
+        let time_ns = self.time_of(&work);
         let doublings = self.domain.doublings_beyond(&work);
         let extrapolated = doublings > 0.0;
         let k = doublings.min(MOST_DOUBLINGS);
@@ -247,9 +299,49 @@ impl Fit {
     }
 }
 
+impl Fit {
+    fn time_of(&self, work: &Work) -> f64 {
+        equation::evaluate(self.form, &self.coefficients, self.cache_bytes, work)
+    }
+
+    /// The time that the fit gives for a row's facts, in nanoseconds.
+    pub(crate) fn time_of_row(&self, row: &FitRow) -> f64 {
+        self.time_of(&Work::of_row(row))
+    }
+
+    /// The logarithms of measured over predicted times when the rows of each model are predicted by the form from those
+    /// of all others, or each row with fewer than 5 models; `None` where the form cannot be fitted so.
+    pub(crate) fn left_out(&self, rows: &[FitRow]) -> Option<Vec<f64>> {
+        let problem = fitting::Problem::new(self.form, rows, self.bounds).ok()?;
+        let by_model = error_estimate::leave_one_model_out(&problem);
+        let estimate = by_model.or_else(|_| error_estimate::leave_one_row_out(&problem)).ok()?;
+        Some(estimate.log_errors(rows.len()))
+    }
+}
+
+/// Positions of the rows of each model.
+pub(crate) fn groups_of_models(rows: &[FitRow]) -> Vec<Vec<usize>> {
+    let mut by_model: BTreeMap<ModelId, Vec<usize>> = BTreeMap::new();
+    for (index, row) in rows.iter().enumerate() {
+        by_model.entry(row.model).or_default().push(index);
+    }
+    by_model.into_values().collect()
+}
+
+/// The share of its model that each row makes up.
+pub(crate) fn shares_of_models(rows: &[FitRow]) -> Vec<f64> {
+    let mut shares = vec![0.0; rows.len()];
+    for group in groups_of_models(rows) {
+        for &index in &group {
+            shares[index] = 1.0 / group.len() as f64;
+        }
+    }
+    shares
+}
+
 impl Domain {
     /// The range of some rows, which must not be empty.
-    fn of(rows: &[FitRow]) -> Self {
+    pub(crate) fn of(rows: &[FitRow]) -> Self {
         let range = |value: fn(&FitRow) -> f64| {
             rows.iter().map(value).fold(
                 Interval { low: f64::INFINITY, high: f64::NEG_INFINITY },
@@ -267,6 +359,11 @@ impl Domain {
             nodes: range(|row| row.nodes),
             families,
         }
+    }
+
+    /// Doublings between the domain and the facts of a row, 0 within it.
+    pub(crate) fn doublings_beyond_row(&self, row: &FitRow) -> f64 {
+        self.doublings_beyond(&Work::of_row(row))
     }
 
     /// Doublings between the domain and a case, 0 within it.

@@ -6,6 +6,7 @@
 mod energy;
 mod imported;
 mod memory;
+mod prediction;
 
 use std::collections::HashMap;
 
@@ -15,7 +16,8 @@ use crate::accuracy::AccuracyClass;
 use crate::decide::Prediction;
 use crate::form::Fit;
 use crate::identity::{CaseId, ModelId};
-use crate::model::Case;
+use crate::model::{Case, OperatorClass};
+use crate::predict::{Predictor, WakingCurve};
 use crate::statistics::{self, Interval, Summary};
 use crate::target::{Target, TargetKey};
 use crate::trial::{Failure, FailureKind, OutputCheck};
@@ -24,6 +26,7 @@ use crate::workload::Workload;
 pub use self::energy::{Energy, EnergyFacts};
 pub use self::imported::{ASSUMED_DEGREES, ASSUMED_SPREAD, Imported, ImportedFacts};
 pub use self::memory::{MemoryFacts, MemoryTaken, MemoryUse, Most};
+pub use self::prediction::{RestFacts, StartFacts};
 
 /// Position of a target in a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -62,6 +65,14 @@ pub enum Exclusion {
         /// The largest relative error seen on the target's other models.
         worst_seen: f64,
     },
+    /// The case was not tried, and the target has refused or given away every model with operators of a class that
+    /// it has too.
+    ExpectedToFail {
+        /// The class.
+        class: OperatorClass,
+        /// How many models.
+        models: u32,
+    },
     /// Nothing is known from which a time could be predicted.
     NoPrediction,
 }
@@ -90,6 +101,9 @@ pub struct KnowledgeBuilder {
     energy: Vec<EnergyFacts>,
     imported: Vec<ImportedFacts>,
     spreads: Vec<(TargetIndex, Workload, f64)>,
+    cases: Vec<Case>,
+    starts: Vec<StartFacts>,
+    rests: Vec<RestFacts>,
 }
 
 /// What is known of one target.
@@ -143,6 +157,13 @@ pub struct Knowledge {
     spreads: Vec<[Option<f64>; 3]>,
     /// What other machines tell.
     imported: imported::ImportedTimes,
+    /// What is predicted of known cases, by target and workload; measured times are left out.
+    predictions: HashMap<CaseId, Box<[[Option<Prediction>; 3]]>>,
+    predictor: Predictor,
+    /// By target: classes of operators that it has never run.
+    doubts: Vec<prediction::Doubts>,
+    /// By target: how what a rest adds grows with the rest.
+    waking: Vec<Option<WakingCurve>>,
 }
 
 impl KnowledgeBuilder {
@@ -180,6 +201,21 @@ impl KnowledgeBuilder {
     /// Says how far sessions of `target` differ in `workload`: their standard deviation as a share of the time.
     pub fn spread(&mut self, target: TargetIndex, workload: Workload, spread: f64) {
         self.spreads.push((target, workload, spread));
+    }
+
+    /// Adds a known case; measured times of cases that were not added predict nothing.
+    pub fn case(&mut self, case: Case) {
+        self.cases.push(case);
+    }
+
+    /// Adds what a trial's session took to start; those of targets that are not available are passed over.
+    pub fn start(&mut self, facts: StartFacts) {
+        self.starts.push(facts);
+    }
+
+    /// Adds a time after another rest than the usual one.
+    pub fn rest(&mut self, facts: RestFacts) {
+        self.rests.push(facts);
     }
 
     /// Makes the snapshot.
@@ -246,9 +282,13 @@ impl KnowledgeBuilder {
             cells.get(&case)?[target].times[workload].map(|time| time.time_ns)
         });
         let unproven = self.targets.iter().map(|entry| unproven_outputs(entry.worst_error)).collect();
+        let cells: HashMap<CaseId, Box<[Cell]>> =
+            cells.into_iter().map(|(case, row)| (case, row.into_boxed_slice())).collect();
+        let predictor = prediction::learn(&self.targets, &self.cases, &cells, &self.starts, &index);
+        let predictions = prediction::predict_known(&predictor, &self.cases, &cells, count);
+        let doubts = prediction::doubts(&self.cases, &case_verdicts, count);
         Knowledge {
             targets: self.targets,
-            cells: cells.into_iter().map(|(case, row)| (case, row.into_boxed_slice())).collect(),
             case_verdicts,
             model_verdicts,
             unproven,
@@ -256,6 +296,11 @@ impl KnowledgeBuilder {
             powers,
             spreads,
             imported,
+            predictions,
+            predictor,
+            doubts,
+            waking: prediction::waking(&self.rests, &cells, &index),
+            cells,
         }
     }
 }
@@ -381,6 +426,12 @@ impl<'k> Verdicts<'k> {
         }
     }
 
+    /// Whether the target at `index` has run the model.
+    pub(crate) fn succeeded(&self, index: usize) -> bool {
+        let ran = |row: Option<&'k [Verdict]>| row.is_some_and(|row| row[index].succeeded);
+        ran(self.of_case) || ran(self.of_model)
+    }
+
     /// What the case's own trials say, else the worst of its model's.
     fn verdict(&self, index: usize) -> Option<&'k Verdict> {
         let own = self.of_case.map(|row| &row[index]).filter(|verdict| verdict.tried);
@@ -399,6 +450,7 @@ impl<'k> Verdicts<'k> {
 impl Verdict {
     /// Takes over whatever of `other` speaks against the target.
     fn worsen(&mut self, other: &Self) {
+        self.succeeded |= other.succeeded;
         if self.failed.is_none() {
             self.failed.clone_from(&other.failed);
         }
@@ -486,6 +538,15 @@ impl Exclusion {
             Self::UnprovenOutputs { class, worst_seen } => format!(
                 "outputs never compared for this model, and a relative error of {worst_seen:.1e} elsewhere fails the class {class}"
             ),
+            Self::ExpectedToFail { class, models } => {
+                let tried = if *models == 1 {
+                    "the only tried one".to_owned()
+                } else {
+                    format!("all {models} tried ones")
+                };
+                let class = class.title();
+                format!("expected to refuse or give away the model, as it did {tried} with {class}")
+            }
             Self::NoPrediction => "no measurement and no hardware model yet".to_owned(),
         }
     }

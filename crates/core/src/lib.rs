@@ -4,13 +4,14 @@
 //! holds no unsafe code, so every result can be replayed from its arguments.
 //!
 //! Reading order: `identity`, `reading`, `tensor`, `model`, `chip`, `chip_figure`, `target`, `workload`,
-//! `accuracy`, `energy`, `trial`, `statistics`, `fleet`, `nnls`, `form`, `cholesky`, `transfer`, `knowledge`, `decide`,
-//! `regret`, `tuning`.
+//! `accuracy`, `energy`, `trial`, `statistics`, `fleet`, `nnls`, `form`, `cholesky`, `predict`, `transfer`, `knowledge`,
+//! `crossover`, `decide`, `regret`, `tuning`.
 
 pub mod accuracy;
 pub mod chip;
 pub mod chip_figure;
 pub mod cholesky;
+pub mod crossover;
 pub mod decide;
 pub mod energy;
 pub mod fleet;
@@ -19,6 +20,7 @@ pub mod identity;
 pub mod knowledge;
 pub mod model;
 pub mod nnls;
+pub mod predict;
 pub mod reading;
 pub mod regret;
 pub mod statistics;

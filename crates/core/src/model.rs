@@ -132,6 +132,40 @@ pub enum OperatorClass {
     Other,
 }
 
+impl OperatorClass {
+    /// The number of classes.
+    pub const COUNT: usize = 10;
+    /// All classes, in order.
+    pub const ALL: [Self; Self::COUNT] = [
+        Self::MatMul,
+        Self::Conv,
+        Self::DepthwiseConv,
+        Self::Recurrent,
+        Self::Attention,
+        Self::Normalisation,
+        Self::Pooling,
+        Self::ElementWise,
+        Self::DataMovement,
+        Self::Other,
+    ];
+
+    /// What operators of the class are called in words.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::MatMul => "matrix products",
+            Self::Conv => "convolutions",
+            Self::DepthwiseConv => "depthwise convolutions",
+            Self::Recurrent => "recurrent operators",
+            Self::Attention => "fused attention",
+            Self::Normalisation => "normalisations",
+            Self::Pooling => "pooling or reductions",
+            Self::ElementWise => "element-wise operators",
+            Self::DataMovement => "moves of data",
+            Self::Other => "control flow or operators of no class",
+        }
+    }
+}
+
 /// The work of one operator class in one call of a case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClassWork {

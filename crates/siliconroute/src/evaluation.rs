@@ -168,7 +168,7 @@ impl Evaluation {
 }
 
 impl CheckedDecision {
-    fn count_candidates(&self) -> usize {
+    pub(crate) fn count_candidates(&self) -> usize {
         let others = self.times_ms.keys().filter(|key| !self.predicted_ms.contains_key(*key));
         let judged = self.predicted_ms.keys().filter(|key| !self.suspects.contains(*key));
         judged.count() + others.count()
@@ -191,7 +191,7 @@ fn prediction_pairs(
 }
 
 /// Judges a strategy's choice on the true times of a decision.
-fn judge_choice(decision: &CheckedDecision, choice: Option<&TargetKey>) -> Outcome {
+pub(crate) fn judge_choice(decision: &CheckedDecision, choice: Option<&TargetKey>) -> Outcome {
     // What another chip may have done neither honours a choice nor speaks against it.
     let Some(choice) = choice.filter(|choice| !decision.suspects.contains(*choice)) else {
         return Outcome::NotApplicable;

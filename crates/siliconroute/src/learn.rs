@@ -7,16 +7,19 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use sha2::{Digest, Sha256};
-use siliconroute_core::form::{Fit, FitRow, fit_forms};
+use siliconroute_core::chip_figure::{ChipFigure, ChipQuantity, MemoryLevel};
+use siliconroute_core::form::{ChipBounds, Fit, FitRow, fit_forms};
 use siliconroute_core::knowledge::{
-    Estimate, ImportedFacts, Knowledge, KnowledgeBuilder, MemoryFacts, MemoryUse, TrialFacts,
+    Estimate, ImportedFacts, Knowledge, KnowledgeBuilder, MemoryFacts, MemoryUse, RestFacts, StartFacts,
+    TrialFacts,
 };
 use siliconroute_core::statistics::{SessionSpread, join_sessions, pool_session_spreads};
-use siliconroute_core::trial::Purpose;
-use siliconroute_core::{Case, CaseId, Reading, TargetKey, Workload, form};
+use siliconroute_core::trial::{Preparation, Purpose};
+use siliconroute_core::{Case, CaseId, ChipKind, ModelId, Reading, TargetKey, Workload, form};
 use siliconroute_onnx::METHOD_VERSION;
 use siliconroute_store::{NewFit, StoredFit, StoredTrial, TargetId, TrialFilter};
 
+use crate::discovery::Found;
 use crate::error::Error;
 use crate::router::{Replaced, Router, Targets};
 
@@ -66,56 +69,54 @@ impl Router {
     /// # Errors
     /// When the store fails.
     pub fn learn(&self, targets: &Targets) -> Result<Learned, Error> {
+        let (lessons, trials) = self.lessons(targets)?;
+        let stored = self.store.latest_fits()?;
+        let mut reasons = BTreeMap::new();
+        let knowledge = lessons.learn(targets, |found, workload, rows| {
+            let key = &found.target.key;
+            let Some(&row) = targets.rows.get(key) else { return Ok(None) };
+            match self.fit(row, workload, rows, lessons.bounds(found), &stored)? {
+                Ok(fit) => Ok(Some(fit)),
+                Err(reason) => {
+                    reasons.insert((key.clone(), workload.name()), reason);
+                    Ok(None)
+                }
+            }
+        })?;
+        Ok(Learned { knowledge, cases: lessons.cases, unfitted: reasons, trials })
+    }
+
+    /// Everything that the store holds of this machine's targets, and the trials of the available ones, oldest first.
+    pub(crate) fn lessons(&self, targets: &Targets) -> Result<(Lessons, Vec<TrialFacts>), Error> {
         let filter =
             TrialFilter { hardware_id: Some(self.machine.hardware_id.clone()), ..TrialFilter::default() };
         let stored = self.store.trial_summaries(&filter)?;
         let present = |trial: &StoredTrial| targets.rows.get(&trial.target) == Some(&trial.target_id);
         let stored: Vec<StoredTrial> = stored.into_iter().filter(present).collect();
-        // A short benchmark or an unusual preparation says as much of memory as any other trial.
-        let honest = stored.iter().filter(|trial| trial.suspect.is_none());
-        let mut memory: Vec<MemoryFacts> = honest.map(StoredTrial::memory).collect();
+        // A short benchmark or an unusual preparation says as much of memory, and of how a session starts, as any
+        // other trial.
+        let honest = || stored.iter().filter(|trial| trial.suspect.is_none());
+        let mut memory: Vec<MemoryFacts> = honest().map(StoredTrial::memory).collect();
+        let starts: Vec<StartFacts> = honest().filter_map(start_of).collect();
+        let rests: Vec<RestFacts> = honest().filter_map(rest_of).collect();
         let trials: Vec<TrialFacts> =
             stored.into_iter().filter(is_fit_to_learn_from).filter_map(StoredTrial::into_facts).collect();
         let mut cases = self.store.cases()?;
         self.models().recount(&mut cases)?;
-        let cases: HashMap<CaseId, Case> = cases.into_iter().map(|case| (case.id, case)).collect();
         let lent = lend_to_tuned(targets, &trials);
         memory.extend(lend_memory(targets, &memory));
-        // What is lent comes first, so that a tuned target's own trials have the last word.
-        let all: Vec<TrialFacts> = lent.into_iter().chain(trials.iter().cloned()).collect();
-        let imported = self.imported_facts(targets)?;
-        // Without fits first: their rows are the estimates that the builder joins from the sessions.
-        let unfitted = build(targets, &all, &[], &[], |_, _| None);
-        let mut fits = self.fits(targets, &unfitted, &cases)?;
-        let fit = |key: &TargetKey, workload| fits.fitted.remove(&(key.clone(), workload));
-        let knowledge = build(targets, &all, &memory, &imported, fit);
-        Ok(Learned { knowledge, cases, unfitted: fits.reasons, trials })
-    }
-
-    fn fits(
-        &self,
-        targets: &Targets,
-        knowledge: &Knowledge,
-        cases: &HashMap<CaseId, Case>,
-    ) -> Result<Fits, Error> {
-        let stored = self.store.latest_fits()?;
-        let mut fits = Fits::default();
-        for (index, entry) in knowledge.targets().iter().enumerate() {
-            let key = &entry.target.key;
-            let Some(&row) = targets.rows.get(key) else { continue };
-            for workload in Workload::ALL {
-                let rows = fit_rows(knowledge, cases, index, workload);
-                match self.fit(row, workload, &rows, &stored)? {
-                    Ok(fit) => {
-                        fits.fitted.insert((key.clone(), workload), fit);
-                    }
-                    Err(reason) => {
-                        fits.reasons.insert((key.clone(), workload.name()), reason);
-                    }
-                }
-            }
-        }
-        Ok(fits)
+        let lessons = Lessons {
+            // What is lent comes first, so that a tuned target's own trials have the last word.
+            trials: lent.into_iter().chain(trials.iter().cloned()).collect(),
+            memory,
+            starts,
+            rests,
+            imported: self.imported_facts(targets)?,
+            cases: cases.into_iter().map(|case| (case.id, case)).collect(),
+            cache_bytes: self.machine.last_level_cache_bytes(),
+            cpu_figures: self.cpu_figures()?,
+        };
+        Ok((lessons, trials))
     }
 
     /// The stored fit of these very rows, or a new one; the inner error says why there is none.
@@ -124,10 +125,10 @@ impl Router {
         target: TargetId,
         workload: Workload,
         rows: &[FitRow],
+        bounds: ChipBounds,
         stored: &[StoredFit],
     ) -> Result<Result<Fit, String>, Error> {
-        let cache_bytes = self.machine.last_level_cache_bytes();
-        let input_digest = digest(rows, cache_bytes);
+        let input_digest = digest(rows, &bounds);
         let known = stored.iter().find(|fit| {
             fit.target_id == target
                 && fit.workload == workload
@@ -137,7 +138,7 @@ impl Router {
         if let Some(known) = known {
             return Ok(Ok(known.fit.clone()));
         }
-        match fit_forms(rows, cache_bytes) {
+        match fit_forms(rows, bounds) {
             Ok(fit) => {
                 let created_unix_ms = (self.clock)();
                 self.store.record_fit(&NewFit {
@@ -152,6 +153,14 @@ impl Router {
             Err(error) => Ok(Err(error.to_string())),
         }
     }
+}
+
+/// A time after another rest than the usual one; `None` for any other trial.
+fn rest_of(trial: &StoredTrial) -> Option<RestFacts> {
+    let Preparation::Rested { gap_ns } = trial.preparation else { return None };
+    let time_ns = trial.outcome.as_ref().ok()?.summary.as_ref()?.median_ns;
+    let (target, rest_ns) = (trial.target.clone(), gap_ns as f64);
+    (!trial.preparation.is_usual()).then_some(RestFacts { target, case: trial.case, rest_ns, time_ns })
 }
 
 /// Samples below which a benchmark's trial, whose sampling the user chose, teaches nothing.
@@ -199,43 +208,125 @@ fn lend_memory(targets: &Targets, memory: &[MemoryFacts]) -> Vec<MemoryFacts> {
     targets.replaced.iter().flat_map(lend).collect()
 }
 
-#[derive(Default)]
-struct Fits {
-    fitted: HashMap<(TargetKey, Workload), Fit>,
-    reasons: BTreeMap<(TargetKey, &'static str), String>,
+/// What knowledge is made from.
+pub(crate) struct Lessons {
+    /// Oldest first.
+    trials: Vec<TrialFacts>,
+    memory: Vec<MemoryFacts>,
+    starts: Vec<StartFacts>,
+    rests: Vec<RestFacts>,
+    imported: Vec<ImportedFacts>,
+    pub(crate) cases: HashMap<CaseId, Case>,
+    cache_bytes: f64,
+    cpu_figures: Vec<ChipFigure>,
 }
 
-fn build(
-    targets: &Targets,
-    trials: &[TrialFacts],
-    memory: &[MemoryFacts],
-    imported: &[ImportedFacts],
-    mut fit: impl FnMut(&TargetKey, Workload) -> Option<Fit>,
-) -> Knowledge {
-    let mut builder = KnowledgeBuilder::default();
-    for found in targets.discovery.available() {
-        let proven = match found.proven_error {
-            Reading::Available(error) => Some(error),
-            Reading::Unavailable(_) => None,
-        };
-        let fits = Workload::ALL.map(|workload| fit(&found.target.key, workload));
-        let index = builder.target(found.target.clone(), fits, proven);
-        for workload in Workload::ALL {
-            if let Some(known) = session_spread(trials, &found.target.key, workload) {
-                builder.spread(index, workload, known.spread);
-            }
+impl Lessons {
+    /// The same as if `model` had never been measured.
+    pub(crate) fn without(&self, model: ModelId) -> Self {
+        let of_model: BTreeSet<CaseId> =
+            self.cases.values().filter(|case| case.model == model).map(|case| case.id).collect();
+        Self {
+            trials: self.trials.iter().filter(|it| it.model != model).cloned().collect(),
+            memory: self.memory.iter().filter(|it| it.model != model).cloned().collect(),
+            starts: self.starts.iter().filter(|it| !of_model.contains(&it.case)).cloned().collect(),
+            rests: self.rests.iter().filter(|it| !of_model.contains(&it.case)).cloned().collect(),
+            imported: self.imported.iter().filter(|it| !of_model.contains(&it.case)).cloned().collect(),
+            cases: self
+                .cases
+                .iter()
+                .filter(|it| it.1.model != model)
+                .map(|(id, it)| (*id, it.clone()))
+                .collect(),
+            cache_bytes: self.cache_bytes,
+            cpu_figures: self.cpu_figures.clone(),
         }
     }
-    for trial in trials {
-        builder.trial(trial.clone());
+
+    /// What no hardware model of a target may exceed.
+    ///
+    /// The figures are those of single precision on the CPU: another chip, or a target that computes in fewer bits, may
+    /// do better.
+    pub(crate) fn bounds(&self, found: &Found) -> ChipBounds {
+        let exact = matches!(found.proven_error, Reading::Available(error) if error <= SINGLE_PRECISION);
+        let mut bounds = ChipBounds::from(self.cache_bytes);
+        if found.target.chip_kind != ChipKind::Cpu || !exact {
+            return bounds;
+        }
+        let best = |quantity, level: Option<MemoryLevel>| {
+            let own = self.cpu_figures.iter().filter(|figure| figure.quantity == quantity);
+            let own = own.filter(|figure| level.is_none() || figure.level == level);
+            own.map(|figure| figure.value / 1e9).max_by(f64::total_cmp)
+        };
+        bounds.flops_per_ns = best(ChipQuantity::PeakThroughput, None);
+        bounds.bytes_per_ns = best(ChipQuantity::ReadBandwidth, None);
+        bounds.memory_bytes_per_ns = best(ChipQuantity::ReadBandwidth, Some(MemoryLevel::Memory));
+        bounds
     }
-    for facts in memory {
-        builder.memory(facts.clone());
+
+    /// Makes knowledge with the hardware models that `fit` gives for the rows of a target and workload.
+    pub(crate) fn learn(
+        &self,
+        targets: &Targets,
+        mut fit: impl FnMut(&Found, Workload, &[FitRow]) -> Result<Option<Fit>, Error>,
+    ) -> Result<Knowledge, Error> {
+        // Without fits and cases first: the rows are the estimates that the builder joins from the sessions.
+        let mut builder = KnowledgeBuilder::default();
+        for found in targets.discovery.available() {
+            builder.target(found.target.clone(), [None, None, None], None);
+        }
+        for trial in &self.trials {
+            builder.trial(trial.clone());
+        }
+        let measured = builder.build();
+        let mut builder = KnowledgeBuilder::default();
+        for (index, found) in targets.discovery.available().enumerate() {
+            let proven = match found.proven_error {
+                Reading::Available(error) => Some(error),
+                Reading::Unavailable(_) => None,
+            };
+            let mut fits = [None, None, None];
+            for workload in Workload::ALL {
+                let rows = fit_rows(&measured, &self.cases, index, workload);
+                fits[workload.index()] = fit(found, workload, &rows)?;
+            }
+            let target = builder.target(found.target.clone(), fits, proven);
+            for workload in Workload::ALL {
+                if let Some(known) = session_spread(&self.trials, &found.target.key, workload) {
+                    builder.spread(target, workload, known.spread);
+                }
+            }
+        }
+        for trial in &self.trials {
+            builder.trial(trial.clone());
+        }
+        for facts in &self.memory {
+            builder.memory(facts.clone());
+        }
+        for facts in &self.starts {
+            builder.start(facts.clone());
+        }
+        for facts in &self.rests {
+            builder.rest(facts.clone());
+        }
+        for facts in &self.imported {
+            builder.imported(facts.clone());
+        }
+        for case in self.cases.values().filter(|case| case.facts.method_version == METHOD_VERSION) {
+            builder.case(case.clone());
+        }
+        Ok(builder.build())
     }
-    for facts in imported {
-        builder.imported(facts.clone());
-    }
-    builder.build()
+}
+
+/// The largest relative error that the precision probe shows of a target that computes in single precision.
+const SINGLE_PRECISION: f64 = 1e-5;
+
+/// What the session of a trial took to start; `None` where it gave no measurement.
+fn start_of(trial: &StoredTrial) -> Option<StartFacts> {
+    let measured = trial.outcome.as_ref().ok()?;
+    let (create_ns, first_run_ns) = (measured.session_create_ns as f64, measured.first_run_ns as f64);
+    Some(StartFacts { target: trial.target.clone(), case: trial.case, create_ns, first_run_ns })
 }
 
 /// How far sessions of `target` in `workload` differ from one another; `None` where no configuration has several.
@@ -269,13 +360,21 @@ fn fit_rows(
     measured.into_iter().map(|(case, time)| FitRow::from((&case.facts, case.model, time.time_ns))).collect()
 }
 
-fn digest(rows: &[FitRow], cache_bytes: f64) -> [u8; 32] {
+fn digest(rows: &[FitRow], bounds: &ChipBounds) -> [u8; 32] {
     let mut hash = Sha256::new();
-    hash.update(cache_bytes.to_le_bytes());
+    hash.update(bounds.cache_bytes.to_le_bytes());
+    for rate in [bounds.flops_per_ns, bounds.bytes_per_ns, bounds.memory_bytes_per_ns] {
+        // No rate is 0, so it can stand for one that is not known.
+        hash.update(rate.unwrap_or(0.0).to_le_bytes());
+    }
     for row in rows {
         hash.update(row.model.0);
         hash.update(row.family.to_string());
-        for value in [row.flops, row.weight_bytes, row.parameters, row.batch, row.nodes, row.time_ns] {
+        let by = &row.operators;
+        let facts = [row.flops, row.weight_bytes, row.parameters, row.batch, row.nodes, row.time_ns];
+        let work =
+            [by.matrix_flops, by.convolution_flops, by.depthwise_flops, by.recurrent_flops, by.moved_bytes];
+        for value in facts.into_iter().chain(work) {
             hash.update(value.to_le_bytes());
         }
     }

@@ -7,8 +7,8 @@
 //! [`tuning`], [`discovery`] (targets) with `named_cores`, [`engine_packages`], `verified` (what may be loaded), [`models`]
 //! with [`catalogue`], [`inputs`] and [`array_file`], [`plan`], [`campaign`] and [`measure`] (trials) with `surroundings`,
 //! [`sampler`], [`lookout`] and [`telemetry`], [`identify`] (which chip answers), [`learn`] (knowledge), [`knowledge_file`] and
-//! [`fleet`] (of other machines), [`context`], [`run`],
-//! [`evaluation`], [`model_tuning`] and [`up`].
+//! [`fleet`] (of other machines), [`crossovers`], [`context`], [`run`], [`evaluation`], [`left_out`], [`model_tuning`] and
+//! [`up`].
 
 pub mod array_file;
 pub mod campaign;
@@ -16,6 +16,7 @@ pub mod catalogue;
 pub mod compare;
 pub mod context;
 pub mod corpus;
+pub mod crossovers;
 pub mod discovery;
 pub mod doctor;
 pub mod engine_packages;
@@ -28,6 +29,7 @@ pub mod identify;
 pub mod inputs;
 pub mod knowledge_file;
 pub mod learn;
+pub mod left_out;
 pub mod lookout;
 mod lost_packages;
 pub mod machine;

@@ -473,7 +473,9 @@ pub fn no_target(case: &Case, query: &Query<'_>, decision: &Decision<'_>, learne
         "ease the limit that is named, or look at the rules with `siliconroute config show`".to_owned()
     } else if excluded_by(|exclusion| matches!(exclusion, Exclusion::NoPrediction)) {
         measuring_advice(query.workload)
-    } else if excluded_by(|exclusion| !matches!(exclusion, Exclusion::Failed(_))) {
+    } else if excluded_by(|exclusion| {
+        !matches!(exclusion, Exclusion::Failed(_) | Exclusion::ExpectedToFail { .. })
+    }) {
         "`--accuracy relaxed` allows more targets".to_owned()
     } else {
         "`siliconroute devices` lists every target with its reason".to_owned()

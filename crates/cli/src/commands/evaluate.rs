@@ -7,11 +7,12 @@ use std::process::ExitCode;
 use siliconroute::Error;
 use siliconroute::corpus::{self, CorpusEvaluation, Task};
 use siliconroute::evaluation::{CheckedDecision, Evaluation, Question};
+use siliconroute::left_out::LeftOut;
 use siliconroute::replay::{self, Preset};
 use siliconroute::run::Routing;
 use siliconroute::wording::counted;
-use siliconroute_core::TargetKey;
 use siliconroute_core::regret::Score;
+use siliconroute_core::{TargetKey, Workload};
 
 use super::{Session, given};
 use crate::arguments::{CorpusTask, Evaluate, ReplayPreset, Shape};
@@ -28,6 +29,16 @@ pub(super) fn run(session: &Session<'_>, arguments: &Evaluate) -> Result<ExitCod
     };
     if questions.is_empty() {
         session.output.message("nothing was measured yet: run `siliconroute up --once` first");
+    }
+    if arguments.leave_out {
+        let workload = super::workload(arguments.workload.as_deref())?.unwrap_or(Workload::Sustained);
+        let left_out = session.router.leave_models_out(&questions, &targets, workload)?;
+        if session.output.json {
+            session.output.document(&left_out);
+        } else {
+            print_left_out(session.output, &left_out);
+        }
+        return Ok(ExitCode::SUCCESS);
     }
     let decisions: Vec<CheckedDecision> = if arguments.stored {
         let stored = session.router.stored_checks(&questions, &targets)?;
@@ -160,6 +171,44 @@ pub(super) fn print_evaluation(output: &Output, evaluation: &Evaluation) {
     print_doubts(output, evaluation);
 }
 
+/// Prints what was decided for left-out models, and how good each predictor was.
+fn print_left_out(output: &Output, left_out: &LeftOut) {
+    if left_out.evaluation.decisions.is_empty() {
+        output.message("no model was measured on several targets, so there is nothing to leave out");
+        return;
+    }
+    print_decisions(output, &left_out.evaluation);
+    let scores = |title: &str, scores: &BTreeMap<String, Score>| {
+        output.line(title.to_owned());
+        let mut listed = table(&STRATEGY_HEADS);
+        for (name, score) in scores {
+            listed.add_row(score_row(name, score));
+        }
+        output.table(&listed);
+    };
+    scores("all models, each left out", &left_out.evaluation.strategies);
+    scores("published models alone", &left_out.published_models);
+    scores(
+        "published models, among the targets whose outputs were allowed before they were compared",
+        &left_out.among_candidates,
+    );
+    output.line("how far predictions for left-out published models lie from the truth".to_owned());
+    let mut listed =
+        table(&["predictor", "#times", "#mean error", "#median error", "#within 10 %", "#inside interval"]);
+    let percent = |value: Option<f64>| optional(value, |value| format!("{value:.1} %"));
+    for (name, score) in &left_out.predictors {
+        listed.add_row([
+            (*name).to_owned(),
+            score.total.to_string(),
+            percent(score.mape_pct),
+            percent(score.median_ape_pct),
+            percent(score.within_10_pct),
+            percent(score.interval_coverage_pct),
+        ]);
+    }
+    output.table(&listed);
+}
+
 fn print_decisions(output: &Output, evaluation: &Evaluation) {
     output.table(&list_decisions(evaluation));
 }
@@ -187,10 +236,12 @@ fn print_strategies(output: &Output, evaluation: &Evaluation) {
     output.table(&list_strategies(evaluation));
 }
 
+const STRATEGY_HEADS: [&str; 7] =
+    ["strategy", "#best or tied", "#accuracy", "#within 2 %", "#mean regret", "#p90", "#largest"];
+
 /// A row for each strategy, the router's own included.
 pub(super) fn list_strategies(evaluation: &Evaluation) -> Listing {
-    let mut strategies =
-        table(&["strategy", "#best or tied", "#accuracy", "#within 2 %", "#mean regret", "#p90", "#largest"]);
+    let mut strategies = table(&STRATEGY_HEADS);
     for (name, score) in &evaluation.strategies {
         strategies.add_row(score_row(name, score));
     }

@@ -4,12 +4,14 @@ use std::process::ExitCode;
 
 use serde_json::json;
 use siliconroute::Error;
+use siliconroute::crossovers::Crossover;
 use siliconroute_core::Workload;
+use siliconroute_core::crossover::{Axis, Finding, Side};
 use siliconroute_core::form::{Form, FormError, ParameterStatus, PhysicalParameter};
 use siliconroute_core::statistics::Interval;
 
 use super::Session;
-use crate::output::table;
+use crate::output::{Output, table};
 
 pub(super) fn run(session: &Session<'_>) -> Result<ExitCode, Error> {
     let targets = session.router.targets(&mut session.progress())?;
@@ -31,6 +33,7 @@ pub(super) fn run(session: &Session<'_>) -> Result<ExitCode, Error> {
             }
         }
     }
+    let crossovers = learned.crossovers();
     if output.json {
         let fitted: Vec<_> = fits
             .iter()
@@ -47,15 +50,20 @@ pub(super) fn run(session: &Session<'_>) -> Result<ExitCode, Error> {
             .collect();
         output.document(&json!({
             "schema": "siliconroute.fits/1", "fits": fitted, "unfitted": unfitted, "session_spreads": spreads,
+            "crossovers": crossovers,
         }));
         return Ok(ExitCode::SUCCESS);
     }
-    let mut errors = table(&["target", "workload", "form", "#rows", "#F1", "#F2", "#F3", "#F4"]);
+    let mut errors = table(&["target", "workload", "form", "#rows", "#F1", "#F2", "#F3", "#F4", "#F5"]);
     let mut parameters = table(&["target", "workload", "parameter", "#value", "#95 % interval", "status"]);
     for (target, workload, fit) in &fits {
-        let error = |form: Form| match fit.errors.get(&form) {
-            Some(FormError::MapePct(error)) => format!("{error:.1} %"),
-            Some(FormError::Failed(_)) | None => "–".to_owned(),
+        let by_row = |form: Form| match fit.errors.get(&form) {
+            Some(FormError::MapePct(error)) => Some(*error),
+            Some(FormError::Failed(_)) | None => None,
+        };
+        let error = |form: Form| {
+            let error = fit.model_out_errors.get(&form).copied().or_else(|| by_row(form));
+            error.map_or_else(|| "–".to_owned(), |error| format!("{error:.1} %"))
         };
         let mut row =
             vec![target.to_string(), workload.to_string(), fit.form.to_string(), fit.rows.to_string()];
@@ -69,7 +77,8 @@ pub(super) fn run(session: &Session<'_>) -> Result<ExitCode, Error> {
         output.message("nothing is fitted yet: run `siliconroute up --once` first");
     } else {
         output.line(
-            "leave-one-out error of each form (mean absolute percentage error); the least one is taken",
+            "error of each form for models that it was not fitted to, or for cases with fewer than 5 models (mean \
+             absolute percentage error); the least one is taken",
         );
         output.table(&errors);
         output.table(&parameters);
@@ -88,6 +97,7 @@ pub(super) fn run(session: &Session<'_>) -> Result<ExitCode, Error> {
         }
         output.table(&listed);
     }
+    print_crossovers(output, &crossovers);
     if !learned.unfitted.is_empty() {
         let mut unfitted = table(&["target", "workload", "not fitted because"]);
         for ((target, workload), reason) in &learned.unfitted {
@@ -98,12 +108,57 @@ pub(super) fn run(session: &Session<'_>) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Prints where targets change places, for pairs of which either is the fastest somewhere.
+fn print_crossovers(output: &Output, crossovers: &[Crossover]) {
+    let mut listed =
+        table(&["series", "workload", "axis", "faster below", "#from", "faster above", "#measured between"]);
+    let mut rows = 0;
+    for crossover in crossovers.iter().filter(|it| it.decides) {
+        let axis = match crossover.axis {
+            Axis::Parameters => "parameters",
+            Axis::Batch => "batch",
+        };
+        let series = [crossover.series.clone(), crossover.workload.to_string(), axis.to_owned()];
+        let told: Vec<[String; 4]> = match &crossover.finding {
+            Finding::NotSeparable => Vec::new(),
+            Finding::AlwaysFaster(side) => {
+                let slower = crossover.target(if *side == Side::First { Side::Second } else { Side::First });
+                let never = format!("never {slower}");
+                vec![[crossover.target(*side).to_string(), "always".to_owned(), never, "–".to_owned()]]
+            }
+            Finding::Crosses(crossings) => crossings
+                .iter()
+                .map(|it| {
+                    let above = if it.below == Side::First { Side::Second } else { Side::First };
+                    let Interval { low, high } = it.between;
+                    let beyond = if it.extrapolated { " (beyond the measured range)" } else { "" };
+                    [
+                        crossover.target(it.below).to_string(),
+                        significant(it.at),
+                        crossover.target(above).to_string(),
+                        format!("{} – {}{beyond}", significant(low), significant(high)),
+                    ]
+                })
+                .collect(),
+        };
+        for row in told {
+            listed.add_row(series.iter().cloned().chain(row));
+            rows += 1;
+        }
+    }
+    if rows > 0 {
+        output.line("where targets change places; pairs that nothing tells apart are left out");
+        output.table(&listed);
+    }
+}
+
 fn parameter_row(target: &str, workload: Workload, parameter: &PhysicalParameter) -> [String; 6] {
     let dash = || "–".to_owned();
     let status = match parameter.status {
         ParameterStatus::Reliable => "reliable",
         ParameterStatus::NotReliable => "not reliable",
         ParameterStatus::NotSeparable => "not separable",
+        ParameterStatus::AtCeiling => "at the chip's limit",
     };
     [
         target.to_owned(),

@@ -8,12 +8,15 @@ use siliconroute::evaluation::Question;
 use siliconroute::event::{Event, Listener as _};
 use siliconroute::model_tuning::Tuned;
 use siliconroute::run::{index_notice, no_target};
-use siliconroute_core::decide::{Decision, decide, format_interval_ns, format_joules};
+use siliconroute_core::Workload;
+use siliconroute_core::decide::{
+    Decision, Source, decide, format_duration_ns, format_interval_ns, format_joules,
+};
 use siliconroute_core::knowledge::{Exclusion, Knowledge};
 
 use super::Session;
 use crate::arguments::Route;
-use crate::output::{milliseconds, table};
+use crate::output::{Output, milliseconds, table};
 
 pub(super) fn run(session: &Session<'_>, arguments: &Route) -> Result<ExitCode, Error> {
     let routing = super::routing(&arguments.case)?;
@@ -26,7 +29,14 @@ pub(super) fn run(session: &Session<'_>, arguments: &Route) -> Result<ExitCode, 
     }
     let learned = session.router.learn(&targets)?;
     let query = session.router.query(&case, &routing);
-    let context = session.router.context();
+    let mut context = session.router.context();
+    if let Some(seconds) = arguments.rest {
+        if !(seconds.is_finite() && seconds >= 0.0 && query.workload == Workload::IdleLoaded) {
+            let advice = "`--rest` takes seconds, from 0, and goes with `--workload idle_loaded`";
+            return Err(Error::Usage(advice.to_owned()));
+        }
+        context.rested_ns = Some(seconds * 1e9);
+    }
     let decision = decide(&learned.knowledge, &query, &context);
     if decision.chosen.is_none() {
         return Err(no_target(&case, &query, &decision, &learned));
@@ -63,6 +73,9 @@ pub(super) fn run(session: &Session<'_>, arguments: &Route) -> Result<ExitCode, 
     }
     print_candidates(session, &decision, &learned.knowledge);
     output.line(format!("{}: {sentence}", case.label()));
+    if arguments.explain {
+        print_sources(output, &decision, &learned.knowledge, context.rested_ns);
+    }
     if let Some(check) = check {
         let best = check.best.as_ref().map_or_else(|| "unknown".to_owned(), ToString::to_string);
         let regret = check.regret_pct.map_or_else(|| "unknown".to_owned(), |regret| format!("{regret:.1} %"));
@@ -102,6 +115,52 @@ fn print_candidates(session: &Session<'_>, decision: &Decision<'_>, knowledge: &
     session.output.table(&listed);
 }
 
+/// What each prediction rests on, a line for each target.
+fn print_sources(output: &Output, decision: &Decision<'_>, knowledge: &Knowledge, rested_ns: Option<f64>) {
+    for candidate in &decision.candidates {
+        if let Ok(prediction) = candidate.outlook {
+            let key = &knowledge.target(candidate.target).key;
+            output.line(format!("{key}: {}", prediction.source.sentence()));
+            if let (Some(rest_ns), Some(curve)) = (rested_ns, knowledge.waking(candidate.target)) {
+                output.line(format!(
+                    "{key}: {} of rest add {:.0} % of what the usual 10 s add, by {} times of other rests",
+                    format_duration_ns(rest_ns),
+                    curve.share(rest_ns) * 100.0,
+                    curve.times
+                ));
+            } else if rested_ns.is_some() {
+                output.line(format!("{key}: taken as after 10 s, since no other rests were measured"));
+            }
+        }
+    }
+}
+
+/// What a prediction rests on, for scripts.
+fn sources(source: Source) -> serde_json::Value {
+    match source {
+        Source::Measured { sessions } => json!([{"source": "measured", "weight": 1.0, "sessions": sessions}]),
+        Source::Imported { machines, assumed } => json!([{
+            "source": "imported", "weight": 1.0, "machines": machines, "assumed_spread": assumed,
+        }]),
+        Source::Predicted(basis) => {
+            let mut listed = vec![json!({
+                "source": basis.law.name(), "weight": basis.law_weight(), "extrapolated": basis.extrapolated,
+            })];
+            let times = [
+                ("same-model", basis.shapes, basis.shapes_weight),
+                ("other-targets", basis.elsewhere, basis.elsewhere_weight),
+            ];
+            let known = times.into_iter().filter(|(_, times, _)| *times > 0);
+            listed.extend(
+                known.map(
+                    |(source, times, weight)| json!({"source": source, "weight": weight, "times": times}),
+                ),
+            );
+            json!(listed)
+        }
+    }
+}
+
 /// The rules that fired, each with its figures and what it did.
 fn fired(decision: &Decision<'_>, knowledge: &Knowledge) -> Vec<serde_json::Value> {
     let rules = decision.fired.iter();
@@ -120,6 +179,7 @@ fn candidates(decision: &Decision<'_>, knowledge: &Knowledge) -> Vec<serde_json:
                 Ok(p) => json!({
                     "target": target, "predicted_ms": p.time_ns / 1e6,
                     "interval_ms": [p.interval.low / 1e6, p.interval.high / 1e6], "source": p.source.name(),
+                    "sources": sources(p.source),
                     "energy": candidate.energy, "score": candidate.score,
                     "barred": candidate.barred.map(|bar| json!({"reason": bar.sentence(), "figures": bar})),
                 }),

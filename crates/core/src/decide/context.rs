@@ -13,6 +13,9 @@ use crate::knowledge::TargetIndex;
 pub struct Context {
     /// Whether measured times are left out, so that the fitted models alone decide (a baseline).
     pub ignore_measurements: bool,
+    /// How long the target will have rested before an idle-loaded inference; absent for the usual 10 s.
+    #[serde(default)]
+    pub rested_ns: Option<f64>,
     /// The charge of the battery in percent while the machine runs on it; absent on mains and where unknown.
     pub charge_on_battery_percent: Option<f64>,
     /// Memory that programs can still get.

@@ -8,10 +8,11 @@ use proptest::prelude::*;
 use super::*;
 use crate::accuracy::{OutputDifference, OutputFault};
 use crate::chip::{ChipKey, ChipKind};
-use crate::form::{Fit, FitRow, fit_forms};
+use crate::form::{Fit, FitRow, Form, fit_forms};
 use crate::identity::{CaseId, ModelId};
 use crate::knowledge::{KnowledgeBuilder, TrialFacts};
-use crate::model::{Bindings, CaseFacts, Family};
+use crate::model::{Bindings, CaseFacts, ClassWork, Family, OperatorClass};
+use crate::predict::LawKind;
 use crate::statistics::Summary;
 use crate::target::{ProviderName, Target, TargetKey};
 use crate::trial::{Failure, FailureKind, OutputCheck};
@@ -205,6 +206,53 @@ fn measured_times_can_be_left_out() {
     let decision = decide(&knowledge, &query(&case, AccuracyClass::Standard), &context);
     assert_eq!(name(&knowledge, decision.chosen), Some("a"));
     assert_eq!(decision.candidates[1].outlook.unwrap_err(), &Exclusion::NoPrediction);
+}
+
+/// A case with what came of its trial.
+type Tried = (Case, Result<(Summary, OutputCheck), Failure>);
+
+#[track_caller]
+fn check_doubt(tried: &[Tried], next: &Case, expected: Option<u32>) {
+    let mut world = World::new(&[("a", true, None)]);
+    for (case, outcome) in tried {
+        world.builder.case(case.clone());
+        let (target, model) = (TargetKey("a".to_owned()), case.model);
+        let (workload, outcome) = (Workload::Sustained, outcome.clone());
+        world.builder.trial(TrialFacts { target, case: case.id, model, workload, outcome });
+    }
+    let (knowledge, _) = world.build();
+    let decision = decide(&knowledge, &query(next, AccuracyClass::Standard), &Context::default());
+    match (decision.candidates[0].outlook, expected) {
+        (Err(Exclusion::ExpectedToFail { class: OperatorClass::Conv, models }), Some(expected)) => {
+            assert_eq!(*models, expected);
+        }
+        (Ok(_), None) => {}
+        (found, _) => panic!("{found:?}, expected {expected:?}"),
+    }
+}
+
+#[test]
+fn a_target_that_refused_all_models_with_an_operator_is_expected_to_refuse_the_next() {
+    let with = |number: u8, class: OperatorClass| {
+        let mut case = case(ModelId([number; 32]), 5e6);
+        case.facts.by_class = vec![ClassWork { class, nodes: 1, flops: 5e6, bytes: 1e4 }];
+        Case { id: CaseId::derive(case.model, "batch=1"), ..case }
+    };
+    let refused = || Err(Failure::new(FailureKind::Refused, "no convolutions"));
+    let ran = || Ok((summary(1.0, 0.1), OutputCheck::Reference));
+    let (matrix, conv) = (OperatorClass::MatMul, OperatorClass::Conv);
+    let next = with(9, conv);
+    let matrices = (with(1, matrix), ran());
+    let (one, two) = ((with(2, conv), refused()), (with(3, conv), refused()));
+    check_doubt(std::slice::from_ref(&matrices), &next, None);
+    check_doubt(&[matrices.clone(), one.clone()], &next, Some(1));
+    check_doubt(&[matrices.clone(), one.clone(), two.clone()], &next, Some(2));
+    check_doubt(&[matrices.clone(), one.clone(), two.clone()], &with(9, matrix), None);
+    check_doubt(&[matrices.clone(), one.clone(), two.clone(), (with(4, conv), ran())], &next, None);
+    // A crash may pass, and what never ran anything tells no class from another.
+    let crash = |number| (with(number, conv), Err(Failure::new(FailureKind::Crashed, "signal 11")));
+    check_doubt(&[matrices, crash(2), crash(3)], &next, None);
+    check_doubt(&[one, two], &next, None);
 }
 
 #[test]
@@ -415,8 +463,29 @@ fn durations_have_three_digits_and_a_unit() {
 
 #[test]
 fn sources_have_short_names() {
-    let fitted = Source::Fitted { form: Form::TwoLevel, extrapolated: false };
-    assert_eq!((Source::Measured { sessions: 3 }.name(), fitted.name()), ("measured", "F2"));
+    #[track_caller]
+    fn check(basis: Basis, name: &str, sentence: &str) {
+        assert_eq!((Source::Predicted(basis).name(), basis.sentence().as_str()), (name, sentence));
+    }
+    let law = Basis {
+        law: LawKind::Form(Form::TwoLevel),
+        extrapolated: false,
+        shapes: 0,
+        shapes_weight: 0.0,
+        elsewhere: 0,
+        elsewhere_weight: 0.0,
+    };
+    assert_eq!(Source::Measured { sessions: 3 }.name(), "measured");
+    check(law, "F2", "by F2 (two-level memory)");
+    let shapes = Basis { shapes: 1, shapes_weight: 0.75, extrapolated: true, ..law };
+    let sentence =
+        "75 % from 1 time of the model here, 25 % by F2 (two-level memory), outside of the measured range";
+    check(shapes, "same-model", sentence);
+    let elsewhere = Basis { elsewhere: 3, elsewhere_weight: 0.6, ..law };
+    let sentence = "60 % from 3 times of it on other targets, 40 % by F2 (two-level memory)";
+    check(elsewhere, "other-targets", sentence);
+    let cold = Basis { law: LawKind::SessionStart, ..law };
+    check(cold, "session-start", "by session-start (session creation and first run)");
 }
 
 /// What is known of a target in a random world.

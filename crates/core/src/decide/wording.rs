@@ -4,6 +4,7 @@
 
 use super::{Bar, Candidate, Decision, Fired, Source};
 use crate::knowledge::{Energy, Knowledge, TargetIndex};
+use crate::predict::Basis;
 use crate::statistics::Interval;
 use crate::workload::Goal;
 
@@ -26,28 +27,14 @@ impl Decision<'_> {
     fn of_time(&self, knowledge: &Knowledge, chosen: &Candidate<'_>, next: Option<&Candidate<'_>>) -> String {
         let Ok(best) = chosen.outlook else { return String::new() };
         let name = &knowledge.target(chosen.target).key;
-        let basis = match best.source {
-            Source::Measured { sessions: 1 } => "measured in 1 session".to_owned(),
-            Source::Measured { sessions } => format!("measured in {sessions} sessions"),
-            Source::Imported { machines, assumed } => {
-                let s = if machines == 1 { "" } else { "s" };
-                let how = if assumed { ", how far such machines differ being assumed" } else { "" };
-                format!("imported from {machines} other machine{s} of this kind{how}")
-            }
-            Source::Fitted { form, extrapolated: false } => {
-                format!("predicted by {} ({})", form.name(), form.title())
-            }
-            Source::Fitted { form, extrapolated: true } => {
-                format!("predicted by {} ({}), outside of the measured range", form.name(), form.title())
-            }
-        };
+        let basis = best.source.sentence();
         let time = format_duration_ns(best.time_ns);
         let range = format!("95 % interval {}", format_interval_ns(best.interval, " to "));
         let needs = match best.source {
             Source::Measured { .. } => "needs",
             Source::Imported { .. } => "is expected to need",
-            Source::Fitted { extrapolated: false, .. } => "is predicted to need",
-            Source::Fitted { extrapolated: true, .. } => "may need",
+            Source::Predicted(Basis { extrapolated: false, .. }) => "is predicted to need",
+            Source::Predicted(Basis { extrapolated: true, .. }) => "may need",
         };
         let head = format!("{name} {needs} {time} ({basis}, {range})");
         let Some((other, after)) = next.and_then(|next| Some((next.target, next.outlook.ok()?))) else {
@@ -87,6 +74,47 @@ impl Decision<'_> {
         } else {
             format!("{head}; the next, {other}, takes {taken}")
         }
+    }
+}
+
+impl Source {
+    /// Where the figure comes from, in words.
+    pub fn sentence(&self) -> String {
+        match self {
+            Self::Measured { sessions: 1 } => "measured in 1 session".to_owned(),
+            Self::Measured { sessions } => format!("measured in {sessions} sessions"),
+            Self::Imported { machines, assumed } => {
+                let s = if *machines == 1 { "" } else { "s" };
+                let how = if *assumed { ", how far such machines differ being assumed" } else { "" };
+                format!("imported from {machines} other machine{s} of this kind{how}")
+            }
+            Self::Predicted(basis) => format!("predicted {}", basis.sentence()),
+        }
+    }
+}
+
+impl Basis {
+    /// What the prediction rests on, such as `by F5 (work by operator)` or `from 3 times of the model at other shapes (80 %)
+    /// and F5 (20 %)`.
+    pub fn sentence(&self) -> String {
+        let outside = if self.extrapolated { ", outside of the measured range" } else { "" };
+        let law = format!("{} ({})", self.law.name(), self.law.title());
+        let mut sources = Vec::new();
+        let percent = |weight: f32| format!("{:.0} %", weight * 100.0);
+        let times = |count: u16| if count == 1 { "1 time".to_owned() } else { format!("{count} times") };
+        if self.shapes > 0 {
+            let (times, weight) = (times(self.shapes), percent(self.shapes_weight));
+            sources.push(format!("{weight} from {times} of the model here"));
+        }
+        if self.elsewhere > 0 {
+            let (times, weight) = (times(self.elsewhere), percent(self.elsewhere_weight));
+            sources.push(format!("{weight} from {times} of it on other targets"));
+        }
+        if sources.is_empty() {
+            return format!("by {law}{outside}");
+        }
+        sources.push(format!("{} by {law}{outside}", percent(self.law_weight())));
+        sources.join(", ")
     }
 }
 

@@ -3,11 +3,11 @@
 //! Invariant: `evaluate` is the only place where a form's coefficients meet a case, for fitting,
 //! error estimates and predictions alike.
 
-use super::{FitRow, Form};
+use super::{FitRow, Form, OperatorWork};
 use crate::model::{CaseFacts, Family};
 
 /// The most columns that a form has.
-pub(super) const MOST_COLUMNS: usize = 6;
+pub(super) const MOST_COLUMNS: usize = 7;
 
 /// No inference is faster than this, in nanoseconds.
 pub(super) const SHORTEST_NS: f64 = 1.0;
@@ -26,18 +26,19 @@ pub(super) struct Work {
     pub(super) parameters: f64,
     pub(super) batch: f64,
     pub(super) nodes: f64,
+    pub(super) operators: OperatorWork,
     pub(super) family: Family,
 }
 
 impl Work {
     pub(super) fn of_case(facts: &CaseFacts) -> Self {
-        let flops = if facts.flops.is_finite() { facts.flops.clamp(0.0, MOST_WORK) } else { 0.0 };
         Self {
-            flops,
+            flops: as_work(facts.flops),
             weight_bytes: facts.weight_bytes as f64,
             parameters: facts.parameters as f64,
             batch: facts.batch as f64,
             nodes: facts.nodes as f64,
+            operators: OperatorWork::from(facts),
             family: facts.family,
         }
     }
@@ -49,9 +50,15 @@ impl Work {
             parameters: row.parameters,
             batch: row.batch,
             nodes: row.nodes,
+            operators: row.operators,
             family: row.family,
         }
     }
+}
+
+/// A count of operations or bytes; one that cannot be counts as none.
+pub(super) fn as_work(count: f64) -> f64 {
+    if count.is_finite() { count.clamp(0.0, MOST_WORK) } else { 0.0 }
 }
 
 /// Names of a form's coefficients, one per column.
@@ -65,6 +72,15 @@ pub(super) fn coefficient_names(form: Form) -> &'static [&'static str] {
             "ns_per_flop_mlp",
             "ns_per_flop_conv",
             "ns_per_flop_attn",
+            "ns_per_flop_recurrent",
+            "ns_per_byte",
+        ],
+        Form::ByOperator => &[
+            "overhead_ns",
+            "ns_per_node",
+            "ns_per_flop_matrix",
+            "ns_per_flop_convolution",
+            "ns_per_flop_depthwise",
             "ns_per_flop_recurrent",
             "ns_per_byte",
         ],
@@ -83,6 +99,15 @@ pub(super) fn family_column(family: Family) -> usize {
         Family::Conv => 2,
         Family::Attn => 3,
         Family::Recurrent => 4,
+    }
+}
+
+/// The columns of a form that carry work of one class each, any of which no row may have.
+pub(super) fn class_columns(form: Form) -> std::ops::Range<usize> {
+    match form {
+        Form::ByFamily => 1..5,
+        Form::ByOperator => 2..6,
+        Form::Roofline | Form::TwoLevel | Form::LogLinear => 0..0,
     }
 }
 
@@ -112,6 +137,15 @@ pub(super) fn columns(form: Form, cache_bytes: f64, work: &Work) -> [f64; MOST_C
         Form::ByFamily => {
             columns[family_column(work.family)] = work.flops;
             columns[5] = work.weight_bytes;
+        }
+        Form::ByOperator => {
+            let by = &work.operators;
+            columns[1] = work.nodes;
+            columns[2] = by.matrix_flops;
+            columns[3] = by.convolution_flops;
+            columns[4] = by.depthwise_flops;
+            columns[5] = by.recurrent_flops;
+            columns[6] = by.moved_bytes;
         }
     }
     columns

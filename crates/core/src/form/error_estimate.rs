@@ -3,10 +3,8 @@
 //! Invariant: a row's error comes from coefficients that never saw the row (or its model), exactly as
 //! if the form had been fitted anew without it.
 
-use std::collections::BTreeMap;
-
 use super::fitting::Problem;
-use crate::identity::ModelId;
+use super::groups_of_models;
 use crate::nnls::Triangle;
 use crate::statistics;
 
@@ -19,6 +17,7 @@ const COVERAGE: f64 = 0.95;
 pub(super) struct OutOfSample(Vec<LeftOut>);
 
 struct LeftOut {
+    row: usize,
     measured_ns: f64,
     predicted_ns: f64,
     /// Rows that were left out together with this one, itself counted.
@@ -39,6 +38,13 @@ impl OutOfSample {
         statistics::median(&errors).unwrap_or(f64::MAX)
     }
 
+    /// The logarithms of measured over predicted times, by row.
+    pub(super) fn log_errors(&self, rows: usize) -> Vec<f64> {
+        let mut errors = vec![0.0; rows];
+        self.0.iter().for_each(|it| errors[it.row] = (it.measured_ns / it.predicted_ns).ln());
+        errors
+    }
+
     /// Half-width of the prediction interval in log space; see [`super::Fit::log_halfwidth`].
     pub(super) fn log_halfwidth(&self) -> f64 {
         let errors = self
@@ -53,7 +59,7 @@ impl OutOfSample {
 ///
 /// Each error comes with the share of its group that it makes up, so that the shares add up to the
 /// number of groups.
-pub(super) fn conformal_halfwidth(mut errors: Vec<(f64, f64)>) -> f64 {
+pub(crate) fn conformal_halfwidth(mut errors: Vec<(f64, f64)>) -> f64 {
     errors.sort_unstable_by(|left, right| left.0.total_cmp(&right.0));
     let Some((largest, _)) = errors.last().copied() else { return f64::MAX };
     let groups: f64 = errors.iter().map(|(_, share)| share).sum();
@@ -77,14 +83,10 @@ pub(super) fn leave_one_row_out(problem: &Problem<'_>) -> Result<OutOfSample, St
 
 /// Predicts the rows of each model from the rows of all other models.
 pub(super) fn leave_one_model_out(problem: &Problem<'_>) -> Result<OutOfSample, String> {
-    let mut by_model: BTreeMap<ModelId, Vec<usize>> = BTreeMap::new();
-    for (index, row) in problem.rows.iter().enumerate() {
-        by_model.entry(row.model).or_default().push(index);
+    let groups = groups_of_models(problem.rows);
+    if groups.len() < MINIMUM_MODELS {
+        return Err(format!("{} models are too few to leave one out", groups.len()));
     }
-    if by_model.len() < MINIMUM_MODELS {
-        return Err(format!("{} models are too few to leave one out", by_model.len()));
-    }
-    let groups: Vec<Vec<usize>> = by_model.into_values().collect();
     leave_groups_out(problem, &groups)
 }
 
@@ -110,6 +112,7 @@ fn leave_groups_out(problem: &Problem<'_>, groups: &[Vec<usize>]) -> Result<OutO
         let coefficients = problem.solve(&others, |row| !group.contains(&row))?;
         for &row in group {
             results.push(LeftOut {
+                row,
                 measured_ns: problem.rows[row].time_ns,
                 predicted_ns: problem.predict(&coefficients, row),
                 group_rows: group.len(),

@@ -22,6 +22,8 @@ const SEPARABLE: f64 = 1e-3;
 /// Distance from the value, as a share of it, within which a reliable interval ends.
 const RELIABLE: f64 = 0.5;
 const TAIL: f64 = 0.025;
+/// Share of a ceiling within which a rate counts as being there; more than rounding, less than any error.
+const AT_CEILING: f64 = 1e-6;
 
 /// Whether a physical parameter may be quoted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,18 +35,20 @@ pub enum ParameterStatus {
     NotReliable,
     /// The coefficient is 0, or the rows cannot tell it from the others.
     NotSeparable,
+    /// The rows ask for no less than the chip was measured to do at most, which is the value.
+    AtCeiling,
 }
 
 /// A property of the target that a coefficient stands for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PhysicalParameter {
     /// What it is, with its unit: `overhead_ms`, `throughput_gflops` (`_mlp`, `_conv`, `_attn`,
-    /// `_recurrent` for F4), `bandwidth_gb_per_s`, `cache_bandwidth_gb_per_s`,
-    /// `dram_bandwidth_gb_per_s`.
+    /// `_recurrent` for F4; `_matrix`, `_convolution`, `_depthwise`, `_recurrent` for F5), `overhead_per_node_us`,
+    /// `bandwidth_gb_per_s`, `cache_bandwidth_gb_per_s`, `dram_bandwidth_gb_per_s`.
     pub name: String,
     /// Its value; `None` when it is not separable.
     pub value: Option<f64>,
-    /// The 95 % interval from a bootstrap over rows; `None` when it is not separable or has no end.
+    /// The 95 % interval from a bootstrap over rows; `None` when it is not separable, at a ceiling, or has no end.
     pub interval: Option<Interval>,
     /// Whether the value may be quoted.
     pub status: ParameterStatus,
@@ -71,6 +75,11 @@ pub(super) fn physical_parameters(
                 return PhysicalParameter { name, value: None, interval: None, status };
             }
             let value = unit.convert(coefficient);
+            let floor = problem.floors[column];
+            if floor > 0.0 && coefficient <= floor * (1.0 + AT_CEILING) {
+                let status = ParameterStatus::AtCeiling;
+                return PhysicalParameter { name, value: Some(value), interval: None, status };
+            }
             let interval = unit.interval(&resampled, column);
             let near = |end: f64| (end / value - 1.0).abs() <= RELIABLE;
             let status = match interval {
@@ -87,6 +96,8 @@ pub(super) fn physical_parameters(
 enum Unit {
     /// Nanoseconds to milliseconds.
     Milliseconds,
+    /// Nanoseconds to microseconds.
+    Microseconds,
     /// Nanoseconds per operation (or byte) to 10⁹ operations (or bytes) per second: the reciprocal.
     PerNanosecond,
 }
@@ -95,6 +106,7 @@ impl Unit {
     fn convert(self, coefficient: f64) -> f64 {
         match self {
             Self::Milliseconds => coefficient / 1e6,
+            Self::Microseconds => coefficient / 1e3,
             Self::PerNanosecond => 1.0 / coefficient,
         }
     }
@@ -132,6 +144,21 @@ fn meanings(problem: &Problem<'_>) -> Vec<(usize, String, Unit)> {
                 .map(|(family, column)| (column, format!("throughput_gflops_{family}"), Unit::PerNanosecond));
             let bandwidth = fixed(5, "bandwidth_gb_per_s", Unit::PerNanosecond);
             std::iter::once(overhead).chain(throughputs).chain([bandwidth]).collect()
+        }
+        Form::ByOperator => {
+            let classes = [
+                (2, "throughput_gflops_matrix"),
+                (3, "throughput_gflops_convolution"),
+                (4, "throughput_gflops_depthwise"),
+                (5, "throughput_gflops_recurrent"),
+            ];
+            let measured = classes
+                .into_iter()
+                .filter(|(column, _)| problem.has_column(*column))
+                .map(|(column, name)| fixed(column, name, Unit::PerNanosecond));
+            let per_node = fixed(1, "overhead_per_node_us", Unit::Microseconds);
+            let bandwidth = fixed(6, "bandwidth_gb_per_s", Unit::PerNanosecond);
+            [overhead, per_node].into_iter().chain(measured).chain([bandwidth]).collect()
         }
     }
 }

@@ -99,6 +99,16 @@ impl Triangle {
             .collect()
     }
 
+    /// The same problem for `y = x − origin`: its right-hand side is what `origin` leaves over.
+    pub(crate) fn shifted(&self, origin: &[f64]) -> Self {
+        let mut shifted = self.clone();
+        let rest = self.residual(origin);
+        for (row, rest) in std::iter::zip(shifted.values.chunks_exact_mut(self.columns + 1), rest) {
+            row[self.columns] = rest;
+        }
+        shifted
+    }
+
     /// The scalar product of a column with a vector of `columns + 1` entries.
     pub(crate) fn column_product(&self, column: usize, vector: &[f64]) -> f64 {
         (0..=column).map(|row| self.at(row, column) * vector[row]).sum()

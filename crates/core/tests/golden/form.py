@@ -31,6 +31,9 @@ def columns(form, row):
         return [1.0, w, min(d, CACHE), max(d - CACHE, 0.0)]
     if form == "F3":
         return [1.0, np.log(p), np.log(b)]
+    if form == "F5":
+        # 8 nodes; all work in the operators of the family, each weight moved once.
+        return [1.0, 8.0, w if family in ("mlp", "attn") else 0.0, w if family == "conv" else 0.0, 0.0, 0.0, d]
     return [1.0] + [w if family == other else 0.0 for other in FAMILIES] + [d]
 
 
@@ -51,7 +54,7 @@ def predict(form, x, row):
 
 
 print("numpy", np.__version__, "scipy", scipy.__version__)
-for form in ["F1", "F2", "F3", "F4"]:
+for form in ["F1", "F2", "F3", "F4", "F5"]:
     errors = []
     for i, row in enumerate(ROWS):
         x = fit(form, ROWS[:i] + ROWS[i + 1 :])

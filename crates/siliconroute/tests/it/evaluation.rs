@@ -6,7 +6,7 @@ use siliconroute::run::Routing;
 use siliconroute_core::Reading;
 use siliconroute_testkit::{Behaviour, FakeTarget};
 
-use crate::simulated::{GPU, ORT, RTEN, Simulated, gpu, key, ort, question, rten};
+use crate::simulated::{GPU, ORT, RTEN, SUSTAINED, Simulated, gpu, key, ort, question, rten};
 
 /// A target with these times in milliseconds, exactly.
 fn timed(target: FakeTarget, times_ms: &[(&str, f64)]) -> FakeTarget {
@@ -123,6 +123,44 @@ fn intervals_of_equal_targets_overlap_and_count_as_a_tie() {
         assert!(decision.tie || decision.best == decision.chosen);
     }
     assert_eq!(report.evaluation.strategies["router"].wins, report.evaluation.strategies["router"].total);
+}
+
+/// The decision for `mlp-512w-4l` at batch 1 with that model left out, where it takes `own_ms` on one target.
+fn left_out(own_ms: f64) -> CheckedDecision {
+    let simulated = Simulated::with(
+        timed(ort(), &[("mlp-512w-4l", own_ms)]),
+        timed(gpu(), &[]),
+        FakeTarget { spread: 0.0, ..rten() },
+    );
+    simulated.up();
+    let router = simulated.router();
+    let targets = router.targets(&mut Silent).unwrap();
+    let learned = router.learn(&targets).unwrap();
+    let trials = || {
+        let filter = siliconroute_store::TrialFilter::default();
+        router.store().trial_summaries(&filter).unwrap().len()
+    };
+    let before = trials();
+    let questions = router.measured_questions(&learned, &mut Silent).unwrap();
+    let left_out = router.leave_models_out(&questions, &targets, SUSTAINED).unwrap();
+    assert_eq!(trials(), before, "nothing is measured");
+    let decisions = left_out.evaluation.decisions;
+    assert!(decisions.iter().all(|it| it.source.values().all(|source| source != "measured")));
+    let wanted = |it: &&CheckedDecision| it.model == "mlp-512w-4l" && it.batch == 1;
+    decisions.iter().find(wanted).unwrap().clone()
+}
+
+#[test]
+fn a_left_out_model_is_decided_by_what_the_others_tell() {
+    let (usual, slow) = (left_out(0.1), left_out(50.0));
+    assert_eq!(usual.predicted_ms.len(), 3);
+    for (target, predicted) in &usual.predicted_ms {
+        let other = slow.predicted_ms[target];
+        assert!((predicted / other - 1.0).abs() < 1e-6, "{target}: {predicted} {other}");
+    }
+    assert_eq!(usual.chosen, slow.chosen);
+    close(slow.times_ms.get(&key(ORT)).copied(), 50.0);
+    close(usual.times_ms.get(&key(ORT)).copied(), 0.1);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Fits, decisions and verifications.
 
 use siliconroute_core::accuracy::AccuracyClass;
-use siliconroute_core::form::{Fit, FitRow, fit_forms};
+use siliconroute_core::form::{Fit, FitRow, OperatorWork, fit_forms};
 use siliconroute_core::identity::{CaseId, ModelId};
 use siliconroute_core::model::Family;
 use siliconroute_core::target::TargetKey;
@@ -21,6 +21,7 @@ fn fit(scale: f64) -> Fit {
             weight_bytes: 4.0 * size,
             parameters: size,
             batch,
+            operators: OperatorWork::default(),
             family: Family::Mlp,
             time_ns: scale * (10_000.0 + 0.02 * size * batch + 0.3 * size),
         }

@@ -14,7 +14,17 @@ fn simulated_model(draws: &mut Draws, index: usize, model_noise: f64) -> Vec<Fit
             let noise = (off + 0.05 * draws.normal()).exp();
             let time_ns = (2e4 + flops / 400.0 + weight_bytes / 30.0) * noise;
             let (model, family) = (model(index), Family::Mlp);
-            FitRow { model, flops, weight_bytes, parameters, batch, nodes: 8.0, family, time_ns }
+            FitRow {
+                model,
+                flops,
+                weight_bytes,
+                parameters,
+                batch,
+                nodes: 8.0,
+                operators: OperatorWork::default(),
+                family,
+                time_ns,
+            }
         })
         .to_vec()
 }
