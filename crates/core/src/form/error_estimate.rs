@@ -14,8 +14,10 @@ const MINIMUM_MODELS: usize = 5;
 const COVERAGE: f64 = 0.95;
 
 /// Predictions for rows that were left out, group by group.
+#[derive(Clone)]
 pub(super) struct OutOfSample(Vec<LeftOut>);
 
+#[derive(Clone, Copy)]
 struct LeftOut {
     row: usize,
     measured_ns: f64,

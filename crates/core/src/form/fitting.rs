@@ -189,8 +189,15 @@ struct Estimates {
 
 impl Estimates {
     fn of(problem: &Problem<'_>) -> Result<Self, String> {
-        let by_row = error_estimate::leave_one_row_out(problem)?;
-        Ok(Self { by_row, by_model: error_estimate::leave_one_model_out(problem).ok() })
+        let by_model = error_estimate::leave_one_model_out(problem).ok();
+        // With one row for each model, leaving out either is the same.
+        let by_row = match &by_model {
+            Some(by_model) if super::groups_of_models(problem.rows).len() == problem.rows.len() => {
+                by_model.clone()
+            }
+            _ => error_estimate::leave_one_row_out(problem)?,
+        };
+        Ok(Self { by_row, by_model })
     }
 
     /// The estimate that forms are chosen by: new models are what predictions are for.
