@@ -9,7 +9,7 @@
 //! means and covariances ([`Prior::learn`]). One rule then serves all questions: what is known of a time given
 //! everything else that was measured on the machine ([`Conditioned`]).
 //!
-//! Reading order: `traits`, `kernel`, `prior`, `conditioned`, `learning`.
+//! Reading order: `work`, `traits`, `kernel`, `prior`, `conditioned`, `learning`.
 
 mod conditioned;
 mod kernel;
@@ -18,6 +18,7 @@ mod prior;
 #[cfg(test)]
 mod tests;
 mod traits;
+mod work;
 
 use crate::chip::ChipKind;
 use crate::statistics::Interval;
@@ -25,6 +26,7 @@ use crate::statistics::Interval;
 pub use conditioned::{Conditioned, LeavingOut};
 pub use prior::{MOST_LEARNED_MODELS, Prior};
 pub use traits::{CaseTraits, Traits};
+pub use work::SortOfWork;
 
 /// The largest number of measured times of one machine; the work grows with its cube.
 pub const MOST_ROWS: usize = 4_000;

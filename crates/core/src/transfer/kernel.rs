@@ -8,15 +8,15 @@
 //! machines that had no part in it.
 
 use super::Kind;
-use super::traits::{SIZES, Traits};
+use super::traits::Traits;
 
 /// Standard deviations of `ln t` that one part of a machine explains.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Component {
     /// For each unit of the amount of work.
     pub(super) size: f64,
-    /// For each unit of every other trait.
-    pub(super) mix: f64,
+    /// For the typical distance in what the work consists of.
+    pub(super) work: f64,
     /// Smooth in all traits together, whatever the law.
     pub(super) smooth: f64,
     /// Of the model itself, told by no trait.
@@ -24,37 +24,74 @@ pub(super) struct Component {
 }
 
 /// What all candidates of a machine share.
-pub(super) const WITHIN_MACHINE: Component = Component { size: 0.81, mix: 0.075, smooth: 0.37, model: 0.05 };
+pub(super) const WITHIN_MACHINE: Component =
+    Component { size: 0.891, work: 0.041, smooth: 0.671, model: 0.048 };
 
 /// What candidates of one kind share besides, by [`Kind`].
 pub(super) const WITHIN_KIND: [Component; Kind::COUNT] = [
-    Component { size: 0.23, mix: 0.02, smooth: 0.09, model: 0.08 },
-    Component { size: 0.09, mix: 0.03, smooth: 0.39, model: 0.21 },
+    Component { size: 0.182, work: 0.058, smooth: 0.082, model: 0.071 },
+    Component { size: 0.063, work: 0.264, smooth: 0.197, model: 0.157 },
 ];
 
 /// What a candidate has of its own, by [`Kind`].
 pub(super) const OF_CANDIDATE: [Component; Kind::COUNT] = [
-    Component { size: 0.14, mix: 0.027, smooth: 0.06, model: 0.14 },
-    Component { size: 0.045, mix: 0.014, smooth: 0.07, model: 0.12 },
+    Component { size: 0.138, work: 0.122, smooth: 0.156, model: 0.106 },
+    Component { size: 0.027, work: 0.03, smooth: 0.077, model: 0.12 },
 ];
 
 /// Distance in the amount of work at which the smooth part has lost most of its likeness.
-const LENGTH_OF_SIZE: f64 = 4.4;
+const LENGTH_OF_SIZE: f64 = 12.2;
 /// The same for every other trait.
-const LENGTH_OF_MIX: f64 = 4.3;
+const LENGTH_OF_TRAIT: f64 = 5.9;
 
-/// The covariance of a component between two models.
-///
-/// With `s` the amounts of work and `x` the other traits it is
-/// `size²·s·s′ + mix²·x·x′ + smooth²·exp(−½(|s − s′|² ÷ l_s² + |x − x′|² ÷ l_x²)) + model²·[same model]`.
-pub(super) fn covariance(component: &Component, left: &Traits, right: &Traits) -> f64 {
-    let (mut product, mut distance) = (0.0, 0.0);
-    for (index, (a, b)) in left.values.iter().zip(&right.values).enumerate() {
-        let (scale, length) =
-            if index < SIZES { (component.size, LENGTH_OF_SIZE) } else { (component.mix, LENGTH_OF_MIX) };
-        product += scale * scale * a * b;
-        distance += ((a - b) / length).powi(2);
+/// How alike two models are in each respect.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Alike {
+    /// Product of the amounts of work.
+    size: f64,
+    /// Product of what the work consists of.
+    work: f64,
+    /// 1 for equal traits, falling to 0.
+    smooth: f64,
+    /// 1 for the same model, else 0.
+    model: f64,
+}
+
+impl Alike {
+    /// Compares two models whose work is alike by `work`.
+    ///
+    /// With `x` the traits, the smooth part is `exp(−½·Σ(x − x′)² ÷ l²)`. A trait that is not known counts as drawn
+    /// from a standard normal distribution and the smooth part as its expectation, so that what is not known of a
+    /// model moves from what models share to what is the model's own.
+    pub(super) fn new(left: &Traits, right: &Traits, work: f64) -> Self {
+        let same = left.model == right.model;
+        let (mut exponent, mut factor) = (0.0, 1.0);
+        for (index, traits) in left.values.iter().zip(&right.values).enumerate() {
+            let square = if index == 0 { LENGTH_OF_SIZE } else { LENGTH_OF_TRAIT }.powi(2);
+            match traits {
+                (Some(a), Some(b)) => exponent += (a - b).powi(2) / square,
+                (Some(known), None) | (None, Some(known)) => {
+                    exponent += known * known / (square + 1.0);
+                    factor /= (1.0 + 1.0 / square).sqrt();
+                }
+                (None, None) if same => {}
+                (None, None) => factor /= (1.0 + 2.0 / square).sqrt(),
+            }
+        }
+        Self {
+            size: left.size() * right.size(),
+            work,
+            smooth: factor * (-0.5_f64 * exponent).exp(),
+            model: f64::from(u8::from(same)),
+        }
     }
-    let same = if left.model == right.model { component.model.powi(2) } else { 0.0 };
-    product + component.smooth.powi(2) * (-0.5 * distance).exp() + same
+
+    /// The covariance of a component between the two models: each of its variances times the likeness.
+    pub(super) fn covariance(&self, component: &Component) -> f64 {
+        let Component { size, work, smooth, model } = component;
+        size * size * self.size
+            + work * work * self.work
+            + smooth * smooth * self.smooth
+            + model * model * self.model
+    }
 }

@@ -5,13 +5,14 @@
 use crate::cholesky::{Symmetric, dot};
 
 use super::conditioned::{covariance, deviations};
-use super::prior::{Learned, Prior};
+use super::prior::{Prior, Table};
 use super::{Kind, Observations, TransferError};
 
-/// Machines that the shared covariance from facts counts as.
-const WEIGHT_OF_SHARED: f64 = 10.0;
+/// Machines that the shared covariance from facts counts as. This and the next make left-out times of other boards
+/// most probable; docs/prediction.md has the figures.
+const WEIGHT_OF_SHARED: f64 = 5.0;
 /// Candidates that the covariance of a candidate's own part counts as.
-const WEIGHT_OF_OWN: f64 = 10.0;
+const WEIGHT_OF_OWN: f64 = 30.0;
 /// Machines that the prior's mean counts as.
 const WEIGHT_OF_MEAN: f64 = 0.3;
 /// Rounds of expectation and maximisation; later ones change predictions by less than a percent.
@@ -42,11 +43,10 @@ impl Prior {
     /// # Errors
     /// When a row is no time of a known candidate and model, or there are too many rows or models.
     pub fn learn(&self, machines: &[&Observations]) -> Result<Self, TransferError> {
-        machines.iter().try_for_each(|machine| machine.check(self.models.len()))?;
-        let (shared, own) = self.matrices()?;
+        machines.iter().try_for_each(|machine| machine.check(self.models()))?;
+        let Table { shared, own, .. } = self.learnable()?;
         let order = shared.order();
-        let mut prior = Self { models: self.models.clone(), learned: None };
-        prior.learned = Some(Learned { mean: vec![0.0; order], shared: shared.clone(), own: own.clone() });
+        let mut prior = self.clone();
         if machines.is_empty() {
             return Ok(prior);
         }
@@ -57,7 +57,7 @@ impl Prior {
             let mean: Vec<f64> = (0..order)
                 .map(|row| found.iter().map(|it| it.shared.0[row]).sum::<f64>() / (count + WEIGHT_OF_MEAN))
                 .collect();
-            let mut moments = Moments::of(&shared, WEIGHT_OF_SHARED);
+            let mut moments = Moments::of(shared, WEIGHT_OF_SHARED);
             let mut own_moments = Kind::ALL.map(|kind| Moments::of(&own[kind as usize], WEIGHT_OF_OWN));
             moments.add(&mean, None, WEIGHT_OF_MEAN);
             // The mean is estimated too, which the normal-inverse-Wishart mode counts as one more machine.
@@ -72,11 +72,8 @@ impl Prior {
                     own_moments[*kind as usize].count += 1.0;
                 }
             }
-            prior.learned = Some(Learned {
-                mean,
-                shared: moments.covariance(),
-                own: own_moments.map(Moments::covariance),
-            });
+            let own = own_moments.map(Moments::covariance);
+            prior = self.with(Table { mean, shared: moments.covariance(), own });
         }
         Ok(prior)
     }

@@ -5,23 +5,28 @@
 
 use crate::cholesky::Symmetric;
 
-use super::kernel::{self, Component};
+use super::kernel::{self, Alike};
 use super::traits::Traits;
+use super::work::Likeness;
 use super::{Kind, TransferError};
 
 /// The largest number of models that other machines' measurements are learned for.
 pub const MOST_LEARNED_MODELS: usize = 256;
+/// The largest number of models whose covariances are tabulated: some 50 MiB.
+pub(super) const MOST_TABULATED_MODELS: usize = 1_024;
 
 /// Means and covariances of logarithms of times.
 #[derive(Debug, Clone)]
 pub struct Prior {
-    pub(super) models: Vec<Traits>,
-    pub(super) learned: Option<Learned>,
+    models: Vec<Traits>,
+    likeness: Likeness,
+    /// Absent of more models than fit a table: their covariances are computed when they are asked for.
+    pub(super) table: Option<Table>,
 }
 
-/// Means and covariances that other machines' measurements have changed.
+/// Means and covariances of all models.
 #[derive(Debug, Clone)]
-pub(super) struct Learned {
+pub(super) struct Table {
     /// By kind, then by model.
     pub(super) mean: Vec<f64>,
     /// What the candidates of a machine share; rows as in `mean`.
@@ -32,8 +37,16 @@ pub(super) struct Learned {
 
 impl Prior {
     /// What facts alone say.
+    ///
+    /// Cost: the square of the number of models; with over a thousand of them, that of the pairs that are asked for.
     pub fn of_facts(models: Vec<Traits>) -> Self {
-        Self { models, learned: None }
+        let mixtures: Vec<_> = models.iter().map(|model| model.work.as_ref()).collect();
+        let likeness = Likeness::of(&mixtures);
+        let mut prior = Self { models, likeness, table: None };
+        if prior.models() <= MOST_TABULATED_MODELS {
+            prior.table = Some(prior.tabulate());
+        }
+        prior
     }
 
     /// The number of models.
@@ -41,29 +54,39 @@ impl Prior {
         self.models.len()
     }
 
+    /// The same models with other means and covariances.
+    pub(super) fn with(&self, table: Table) -> Self {
+        Self { table: Some(table), ..self.clone() }
+    }
+
+    /// Means and covariances to learn from.
+    ///
+    /// # Errors
+    /// When there are too many models.
+    pub(super) fn learnable(&self) -> Result<&Table, TransferError> {
+        let found = self.models();
+        let table = self.table.as_ref().filter(|_| found <= MOST_LEARNED_MODELS);
+        table.ok_or(TransferError::TooManyModels { found, most: MOST_LEARNED_MODELS })
+    }
+
     /// The mean of a model's logarithm on a kind of chip, the candidate's level left out.
     pub(super) fn mean(&self, kind: Kind, model: usize) -> f64 {
-        self.learned.as_ref().map_or(0.0, |learned| learned.mean[self.row(kind, model)])
+        self.table.as_ref().map_or(0.0, |table| table.mean[self.row(kind, model)])
     }
 
     /// The covariance of what the candidates of one machine share.
     pub(super) fn shared(&self, a: (Kind, usize), b: (Kind, usize)) -> f64 {
-        if let Some(learned) = &self.learned {
-            return learned.shared.at(self.row(a.0, a.1), self.row(b.0, b.1));
+        match &self.table {
+            Some(table) => table.shared.at(self.row(a.0, a.1), self.row(b.0, b.1)),
+            None => shared(&self.alike(a.1, b.1), a.0, b.0),
         }
-        let (left, right) = (&self.models[a.1], &self.models[b.1]);
-        let of = |component: &Component| kernel::covariance(component, left, right);
-        let alike = if a.0 == b.0 { of(&kernel::WITHIN_KIND[a.0 as usize]) } else { 0.0 };
-        of(&kernel::WITHIN_MACHINE) + alike
     }
 
     /// The covariance of what one candidate has of its own.
     pub(super) fn own(&self, kind: Kind, a: usize, b: usize) -> f64 {
-        match &self.learned {
-            Some(learned) => learned.own[kind as usize].at(a, b),
-            None => {
-                kernel::covariance(&kernel::OF_CANDIDATE[kind as usize], &self.models[a], &self.models[b])
-            }
+        match &self.table {
+            Some(table) => table.own[kind as usize].at(a, b),
+            None => self.alike(a, b).covariance(&kernel::OF_CANDIDATE[kind as usize]),
         }
     }
 
@@ -78,14 +101,31 @@ impl Prior {
         (if row < models { Kind::Cpu } else { Kind::Accelerator }, row % models)
     }
 
-    /// Both covariances as matrices.
-    pub(super) fn matrices(&self) -> Result<(Symmetric, [Symmetric; 2]), TransferError> {
-        let models = self.models.len();
-        if models > MOST_LEARNED_MODELS {
-            return Err(TransferError::TooManyModels { found: models, most: MOST_LEARNED_MODELS });
-        }
-        let shared = Symmetric::from_lower(2 * models, |a, b| self.shared(self.of_row(a), self.of_row(b)));
-        let own = Kind::ALL.map(|kind| Symmetric::from_lower(models, |a, b| self.own(kind, a, b)));
-        Ok((shared, own))
+    /// How alike the facts of two models are.
+    fn alike(&self, a: usize, b: usize) -> Alike {
+        let (left, right) = (&self.models[a], &self.models[b]);
+        let same = left.model == right.model;
+        let work = self.likeness.at((a, left.work.as_ref()), (b, right.work.as_ref()), same);
+        Alike::new(left, right, work)
     }
+
+    fn tabulate(&self) -> Table {
+        let models = self.models();
+        let alike: Vec<Vec<Alike>> =
+            (0..models).map(|a| (0..=a).map(|b| self.alike(a, b)).collect()).collect();
+        let at = |a: usize, b: usize| &alike[a.max(b)][a.min(b)];
+        let shared = Symmetric::from_lower(2 * models, |row, column| {
+            let (a, b) = (self.of_row(row), self.of_row(column));
+            shared(at(a.1, b.1), a.0, b.0)
+        });
+        let own = kernel::OF_CANDIDATE
+            .map(|component| Symmetric::from_lower(models, |a, b| at(a, b).covariance(&component)));
+        Table { mean: vec![0.0; 2 * models], shared, own }
+    }
+}
+
+/// The covariance of what candidates of two kinds share on one machine.
+fn shared(alike: &Alike, a: Kind, b: Kind) -> f64 {
+    let within_kind = if a == b { alike.covariance(&kernel::WITHIN_KIND[a as usize]) } else { 0.0 };
+    alike.covariance(&kernel::WITHIN_MACHINE) + within_kind
 }

@@ -1,13 +1,13 @@
 //! Facts of a case as numbers that models can be compared by.
 //!
-//! Invariant: every trait of any facts is a finite number of ordinary size.
+//! Invariant: every trait of any facts is a finite number of ordinary size, or known to be missing.
 
 use crate::model::{CaseFacts, OperatorClass};
 
-/// Numbers in [`Traits::values`].
+use super::work::{Mixture, SortOfWork};
+
+/// Numbers in [`Traits::values`]: the amount of work, and what sort of model it is.
 pub(super) const COUNT: usize = 9;
-/// The first of them that say how much work there is; the others say of what sort it is.
-pub(super) const SIZES: usize = 1;
 
 /// Centre and scale of each trait: about the mean and standard deviation over well-known networks.
 const SCALES: [(f64, f64); COUNT] = [
@@ -27,27 +27,30 @@ const SCALES: [(f64, f64); COUNT] = [
 /// Scales from its centre beyond which a trait tells no more.
 const FARTHEST: f64 = 30.0;
 
-/// The facts of a case that decide how alike its times are to others'.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// The facts of a case that decide how alike its times are to others'. A fact that is not known makes times less
+/// certain.
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct CaseTraits {
     /// Multiply-adds of a call.
     pub multiply_adds: f64,
     /// Learned values.
     pub parameters: f64,
     /// Values that all nodes write in a call.
-    pub activations: f64,
+    pub activations: Option<f64>,
     /// Nodes that run.
-    pub nodes: f64,
+    pub nodes: Option<f64>,
     /// Share of depthwise convolutions in the multiply-adds, 0 to 1.
-    pub depthwise_share: f64,
+    pub depthwise_share: Option<f64>,
     /// Share of matrix products in the multiply-adds, 0 to 1.
-    pub matrix_share: f64,
+    pub matrix_share: Option<f64>,
     /// Share of moves without arithmetic in the nodes, 0 to 1.
-    pub movement_share: f64,
+    pub movement_share: Option<f64>,
     /// Share of element-wise operators in the nodes, 0 to 1.
-    pub element_wise_share: f64,
+    pub element_wise_share: Option<f64>,
     /// Share of normalisations in the nodes, 0 to 1.
-    pub normalisation_share: f64,
+    pub normalisation_share: Option<f64>,
+    /// The work by sort of node; empty when it is not known.
+    pub work: Vec<SortOfWork>,
 }
 
 impl From<&CaseFacts> for CaseTraits {
@@ -67,25 +70,30 @@ impl From<&CaseFacts> for CaseTraits {
             multiply_adds: facts.flops / 2.0,
             parameters: facts.parameters as f64,
             // Activations are fp32 in all but a few models; a factor of two or four is a scale or two.
-            activations: facts.activation_bytes / 4.0,
-            nodes,
-            depthwise_share: share_of_flops(&[OperatorClass::DepthwiseConv]),
-            matrix_share: share_of_flops(&[
+            activations: Some(facts.activation_bytes / 4.0),
+            nodes: Some(nodes),
+            depthwise_share: Some(share_of_flops(&[OperatorClass::DepthwiseConv])),
+            matrix_share: Some(share_of_flops(&[
                 OperatorClass::MatMul,
                 OperatorClass::Attention,
                 OperatorClass::Recurrent,
-            ]),
-            movement_share: share_of_nodes(OperatorClass::DataMovement),
-            element_wise_share: share_of_nodes(OperatorClass::ElementWise),
-            normalisation_share: share_of_nodes(OperatorClass::Normalisation),
+            ])),
+            movement_share: Some(share_of_nodes(OperatorClass::DataMovement)),
+            element_wise_share: Some(share_of_nodes(OperatorClass::ElementWise)),
+            normalisation_share: Some(share_of_nodes(OperatorClass::Normalisation)),
+            // Facts of a case are kept by class of operator, not by sort of node.
+            work: Vec::new(),
         }
     }
 }
 
 /// Traits in their scales, with the model that they belong to.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Traits {
-    pub(super) values: [f64; COUNT],
+    /// `None` where the fact is not known.
+    pub(super) values: [Option<f64>; COUNT],
+    /// What the work consists of; `None` where that is not known.
+    pub(super) work: Option<Mixture>,
     pub(super) model: usize,
 }
 
@@ -94,7 +102,7 @@ impl Traits {
     ///
     /// Numbers that are not finite, negative or beyond all ordinary size count as the nearest that is.
     pub fn new(model: usize, case: &CaseTraits) -> Self {
-        let amounts = [case.multiply_adds, case.parameters, case.activations, case.nodes];
+        let amounts = [Some(case.multiply_adds), Some(case.parameters), case.activations, case.nodes];
         let shares = [
             case.depthwise_share,
             case.matrix_share,
@@ -102,12 +110,19 @@ impl Traits {
             case.element_wise_share,
             case.normalisation_share,
         ];
-        let raw = amounts.map(|amount| amount.max(1.0).ln()).into_iter().chain(shares);
-        let mut values = [0.0; COUNT];
+        let raw = amounts.map(|amount| amount.map(|amount| amount.max(1.0).ln())).into_iter().chain(shares);
+        let mut values = [None; COUNT];
         for ((value, raw), (centre, scale)) in values.iter_mut().zip(raw).zip(SCALES) {
-            let scaled = (raw - centre) / scale;
-            *value = if scaled.is_nan() { 0.0 } else { scaled.clamp(-FARTHEST, FARTHEST) };
+            *value = raw.map(|raw| {
+                let scaled = (raw - centre) / scale;
+                if scaled.is_nan() { 0.0 } else { scaled.clamp(-FARTHEST, FARTHEST) }
+            });
         }
-        Self { values, model }
+        Self { values, work: Mixture::new(&case.work), model }
+    }
+
+    /// The logarithm of the amount of work, scaled.
+    pub(super) fn size(&self) -> f64 {
+        self.values[0].unwrap_or(0.0)
     }
 }

@@ -5,9 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use siliconroute_core::transfer::{CaseTraits, Kind, Observations, Row};
+use serde::Deserialize;
+use serde::de::IntoDeserializer;
+use serde::de::value::Error as NotOneOf;
+use siliconroute_core::OperatorClass;
+use siliconroute_core::transfer::{CaseTraits, Kind, Observations, Row, SortOfWork};
 
-use crate::table_file::{Table, TableError};
+use crate::table_file::{Table, TableError, TableRow};
 use crate::wording::counted;
 
 use super::kind_of;
@@ -15,7 +19,7 @@ use super::kind_of;
 /// Models that a candidate must have to take part.
 const LEAST_MODELS: usize = 8;
 /// Columns of model facts beyond the basic ones.
-const FURTHER_FACTS: [&str; 7] = [
+const FURTHER_FACTS: [&str; 8] = [
     "nodes",
     "activations_m",
     "depthwise_share",
@@ -23,7 +27,14 @@ const FURTHER_FACTS: [&str; 7] = [
     "movement_share",
     "element_wise_share",
     "normalisation_share",
+    WORK,
 ];
+/// Column of the work by sort of node: `class:length:size:multiply-adds:bytes` of each, the last two in millions.
+const WORK: &str = "work";
+/// The largest number of sorts of one model.
+const MOST_SORTS: usize = 1_000;
+/// The largest number of models.
+const MOST_MODELS: usize = 1_000;
 
 /// A model as public descriptions have it.
 #[derive(Debug, Clone, PartialEq)]
@@ -124,13 +135,12 @@ fn public_models(table: &Table, notes: &mut Vec<String>) -> Result<Vec<PublicMod
     let missing: Vec<&str> = FURTHER_FACTS.into_iter().filter(|column| !table.has(column)).collect();
     if !missing.is_empty() {
         notes.push(format!(
-            "the models' table lacks {}: all models count as typical in that, so predictions are worse and \
-             intervals too narrow",
+            "the models' table lacks {}: predictions are less certain, and their intervals wider",
             missing.join(", ")
         ));
     }
-    let typical = |row: &crate::table_file::TableRow<'_>, column: &'static str, most: f64, typical: f64| {
-        if table.has(column) { row.number(column, 0.0..=most) } else { Ok(typical) }
+    let further = |row: &TableRow<'_>, column: &'static str, most: f64| {
+        table.has(column).then(|| row.number(column, 0.0..=most)).transpose()
     };
     let mut models: Vec<PublicModel> = Vec::new();
     for row in table.rows() {
@@ -138,21 +148,53 @@ fn public_models(table: &Table, notes: &mut Vec<String>) -> Result<Vec<PublicMod
         if models.iter().any(|model| model.name == name) {
             return Err(row.wrong("model", "stands there twice"));
         }
-        // The values for a missing column are the centres that traits are scaled about.
+        if models.len() == MOST_MODELS {
+            return Err(row.wrong("model", format!("is one too many: at most {MOST_MODELS} are compared")));
+        }
         let traits = CaseTraits {
             multiply_adds: row.number("gmacs", 1e-6..=1e9)? * 1e9,
             parameters: row.number("params_m", 0.0..=1e9)? * 1e6,
-            activations: typical(&row, "activations_m", 1e9, 12.0)? * 1e6,
-            nodes: typical(&row, "nodes", 1e9, 110.0)?,
-            depthwise_share: typical(&row, "depthwise_share", 1.0, 0.05)?,
-            matrix_share: typical(&row, "matrix_share", 1.0, 0.0)?,
-            movement_share: typical(&row, "movement_share", 1.0, 0.1)?,
-            element_wise_share: typical(&row, "element_wise_share", 1.0, 0.4)?,
-            normalisation_share: typical(&row, "normalisation_share", 1.0, 0.015)?,
+            activations: further(&row, "activations_m", 1e9)?.map(|millions| millions * 1e6),
+            nodes: further(&row, "nodes", 1e9)?,
+            depthwise_share: further(&row, "depthwise_share", 1.0)?,
+            matrix_share: further(&row, "matrix_share", 1.0)?,
+            movement_share: further(&row, "movement_share", 1.0)?,
+            element_wise_share: further(&row, "element_wise_share", 1.0)?,
+            normalisation_share: further(&row, "normalisation_share", 1.0)?,
+            work: if table.has(WORK) { work(&row)? } else { Vec::new() },
         };
         models.push(PublicModel { name: name.to_owned(), traits });
     }
     Ok(models)
+}
+
+/// Reads the sorts of work of a model.
+fn work(row: &TableRow<'_>) -> Result<Vec<SortOfWork>, TableError> {
+    let sorts: Vec<&str> = row.word(WORK)?.split_whitespace().take(MOST_SORTS + 1).collect();
+    if sorts.len() > MOST_SORTS {
+        return Err(row.wrong(WORK, format!("has more than {MOST_SORTS} sorts")));
+    }
+    let read = |text: &&str| {
+        let wrong =
+            || row.wrong(WORK, format!("has `{}`, no class:length:size:amount:amount", shortened(text)));
+        sort_of_work(text).ok_or_else(wrong)
+    };
+    sorts.iter().map(read).collect()
+}
+
+fn sort_of_work(text: &str) -> Option<SortOfWork> {
+    let mut parts = text.split(':');
+    let class: Result<_, NotOneOf> = OperatorClass::deserialize(parts.next()?.into_deserializer());
+    let mut logarithm = || parts.next()?.parse::<u8>().ok().filter(|logarithm| *logarithm < 64);
+    let (length, size) = (logarithm()?, logarithm()?);
+    let mut millions = || parts.next()?.parse::<f64>().ok().filter(|amount| (0.0..=1e12).contains(amount));
+    let (multiply_adds, bytes) = (millions()? * 1e6, millions()? * 1e6);
+    let sort = SortOfWork { class: class.ok()?, length, size, multiply_adds, bytes };
+    parts.next().is_none().then_some(sort)
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(40).collect()
 }
 
 /// Joins the rows of a board, or says why it takes no part.

@@ -101,6 +101,7 @@ fn boards_without_a_choice_and_candidates_with_few_models_are_left_out() {
     assert_eq!(board.all.rows.len(), 19, "a model that one candidate lacks still tells of the other");
     assert!(corpus.notes.iter().any(|note| note.starts_with("few: fewer than two candidates")));
     assert!(corpus.notes[0].contains("lacks nodes, activations_m"), "{:?}", corpus.notes);
+    assert!(corpus.notes[0].contains("normalisation_share, work"), "{:?}", corpus.notes);
 }
 
 #[test]
@@ -114,7 +115,7 @@ fn the_facts_of_the_public_networks_are_whole() {
     let boards = (0..8).fold(board("b", 1.0, 0..8), name);
     let corpus = Corpus::of_tables(&table(&format!("{BOARDS}{boards}"), &[]), &models).unwrap();
     assert_eq!(corpus.notes, [""; 0]);
-    let by_name = |name: &str| corpus.models.iter().find(|model| model.name == name).unwrap().traits;
+    let by_name = |name: &str| &corpus.models.iter().find(|model| model.name == name).unwrap().traits;
     // Published: 15.5 billion multiply-adds and 138 million parameters; 0.3 billion and 3.5 million.
     let (vgg, mobile) = (by_name("vgg16"), by_name("mobilenet_v2"));
     assert!((vgg.multiply_adds / 15.5e9 - 1.0).abs() < 0.01 && (vgg.parameters / 138.4e6 - 1.0).abs() < 0.01);
@@ -150,6 +151,29 @@ fn says_where_a_table_is_wrong() {
         let error = Corpus::of_tables(&table(BOARDS, &[]), &models).unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");
     }
+}
+
+#[test]
+fn says_which_sort_of_work_is_wrong() {
+    let cases = [
+        ("", "line 2, column `work`: `` is empty"),
+        ("conv:1:2:3", "has `conv:1:2:3`, no class:length:size:amount:amount"),
+        ("conv:1:2:3:4:5", "has `conv:1:2:3:4:5`"),
+        ("conv:1:2:3:4 cow:1:2:3:4", "has `cow:1:2:3:4`"),
+        ("conv:64:2:3:4", "has `conv:64:2:3:4`"),
+        ("conv:1:-2:3:4", "has `conv:1:-2:3:4`"),
+        ("conv:1:2:-3:4", "has `conv:1:2:-3:4`"),
+        ("conv:1:2:3:NaN", "has `conv:1:2:3:NaN`"),
+    ];
+    for (work, expected) in cases {
+        let models = table(&format!("model,gmacs,params_m,work\nm0,1,1,{work}\n"), &[]);
+        let error = Corpus::of_tables(&table(BOARDS, &[]), &models).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+    let many = "conv:1:2:3:4 ".repeat(1_001);
+    let models = table(&format!("model,gmacs,params_m,work\nm0,1,1,{many}\n"), &[]);
+    let error = Corpus::of_tables(&table(BOARDS, &[]), &models).unwrap_err();
+    assert!(error.to_string().contains("more than 1000 sorts"), "{error}");
 }
 
 #[test]
