@@ -4,8 +4,8 @@
 //!
 //! The standard deviations below, in units of `ln t`, maximise the marginal likelihood of public
 //! measurements (Rasmussen and Williams, *Gaussian Processes for Machine Learning*, 2006, section 5.4), under
-//! broad log-normal priors; docs/prediction.md says how they were found and what they are worth on
-//! machines that had no part in it.
+//! broad log-normal priors: `data/fit_transfer_constants.py` finds them, and docs/prediction.md says what
+//! they are worth on machines that had no part in it.
 
 use super::Kind;
 use super::traits::Traits;
