@@ -15,7 +15,7 @@ pub mod tuner;
 
 pub use buffer::{Buffer, BufferError, HugePages};
 pub use instruction_set::InstructionSet;
-pub use kernel::{Kernels, MultiplyAdds, Prefetch, ShapeError};
+pub use kernel::{APART, Kernels, MultiplyAdds, Prefetch, ShapeError};
 pub use matrix::multiply;
 pub use policy::{Chunking, Policy};
 pub use pool::{Dispatch, Mode, Pool, PoolBuilder, PoolError, SerialReason, Spin, ThreadTime, Timing};

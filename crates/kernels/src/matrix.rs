@@ -31,14 +31,17 @@ pub fn multiply(
     prefetch: Prefetch,
 ) -> Result<Dispatch, ShapeError> {
     check_shape(values.len(), y.len(), x.len())?;
-    let results = Results { start: y.as_mut_ptr(), rows: y.len(), borrowed: PhantomData };
-    Ok(pool.parallel_for(results.rows, policy, &|rows: Range<usize>| {
+    let y_rows = y.len();
+    let results = Results { start: y.as_mut_ptr(), rows: y_rows, borrowed: PhantomData };
+    // By value, so that another core fetches what it needs at once, and not one reference after the other.
+    let body = move |rows: Range<usize>| {
         let part = &values[rows.start * x.len()..rows.end * x.len()];
         // SAFETY: the pool gives each row to one call of this body.
         let y = unsafe { results.part(rows) };
         let fits = kernels.multiply(part, x, y, prefetch);
         debug_assert!(fits.is_ok(), "whole rows of a matrix are a matrix");
-    }))
+    };
+    Ok(pool.parallel_for(y_rows, policy, &body))
 }
 
 /// The results, to be written in parts.

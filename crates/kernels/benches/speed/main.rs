@@ -1,13 +1,14 @@
 //! How near the kernels come to what the machine can do, and what it costs to hand over a job.
 //!
-//! Run with `cargo bench -p siliconroute-kernels --bench speed`; `-- bandwidth` or `-- dispatch` prints one part, and
-//! `l2=BYTES` tells the size of a core's second-level cache (default 1 MiB).
+//! Run with `cargo bench -p siliconroute-kernels --bench speed`; `-- bandwidth`, `-- policies` or `-- dispatch`
+//! prints one part, and `l2=BYTES` tells the size of a core's second-level cache (default 1 MiB).
 //! Invariant: what is compared is measured in turns within one run; ratios are taken within a turn.
 
 #![expect(clippy::print_stdout, reason = "the tables are the result")]
 
 mod bandwidth;
 mod dispatch;
+mod policies;
 mod reference_pools;
 
 use std::num::NonZeroUsize;
@@ -17,7 +18,7 @@ use siliconroute_kernels::{Kernels, Pool, Spin};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     let wants = |part: &str| {
-        let parts = ["bandwidth", "dispatch"];
+        let parts = ["bandwidth", "policies", "dispatch"];
         !arguments.iter().any(|argument| parts.contains(&argument.as_str()))
             || arguments.iter().any(|argument| argument == part)
     };
@@ -27,6 +28,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("instructions {}, {cores} cores\n", Kernels::detect().instructions());
     if wants("bandwidth") {
         bandwidth::print(l2_bytes)?;
+    }
+    if wants("policies") {
+        policies::print(l2_bytes)?;
     }
     if wants("dispatch") {
         dispatch::print()?;

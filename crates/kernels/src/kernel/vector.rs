@@ -23,14 +23,14 @@ macro_rules! vector_kernels {
             y: &mut [f32],
         ) {
             let columns = x.len();
-            let mut blocks = values.chunks_exact(ROWS * columns);
-            let mut groups = y.chunks_exact_mut(ROWS);
-            for (group, block) in groups.by_ref().zip(blocks.by_ref()) {
-                group.copy_from_slice(&products::<ROWS, VECTORS, PREFETCH>(block, x));
+            let (groups, few) = y.as_chunks_mut::<ROWS>();
+            let blocks = values.chunks_exact(ROWS * columns);
+            let rest = blocks.remainder();
+            for (group, block) in groups.iter_mut().zip(blocks) {
+                *group = products::<ROWS, VECTORS, PREFETCH>(block, x);
             }
-            let rows = blocks.remainder().chunks_exact(columns);
-            for (result, row) in groups.into_remainder().iter_mut().zip(rows) {
-                [*result] = products::<1, VECTORS, PREFETCH>(row, x);
+            if ROWS > 1 && !few.is_empty() {
+                multiply_rows::<1, VECTORS, PREFETCH>(rest, x, few);
             }
         }
 
@@ -41,6 +41,7 @@ macro_rules! vector_kernels {
             block: &[f32],
             x: &[f32],
         ) -> [f32; ROWS] {
+            const { assert!(VECTORS.is_power_of_two(), "sums are added in pairs") };
             let columns = x.len();
             assert_eq!(block.len(), ROWS * columns, "a block is whole rows");
             let step = VECTORS * LANES;
@@ -50,7 +51,7 @@ macro_rules! vector_kernels {
             let steps_end = columns - columns % step;
             let mut column = 0;
             // Near its end a row gives way to the one that follows the block's last.
-            let near_end = steps_end.saturating_sub(AHEAD);
+            let near_end = if PREFETCH { steps_end.saturating_sub(AHEAD) } else { 0 };
             let next_block = (ROWS - 1) * columns;
             for (end, ahead) in [(near_end, AHEAD), (steps_end, AHEAD + next_block)] {
                 while column < end {
@@ -79,8 +80,16 @@ macro_rules! vector_kernels {
                 column += LANES;
             }
             let mut results = [0.0; ROWS];
-            for (index, (result, sum)) in results.iter_mut().zip(&sums).enumerate() {
-                let whole = total(sum.iter().fold(zero(), |whole, sum| add(whole, *sum)));
+            for (index, (result, sums)) in results.iter_mut().zip(&mut sums).enumerate() {
+                // In pairs, so that no row waits for one addition after the other.
+                let mut half = VECTORS / 2;
+                while half > 0 {
+                    for vector in 0..half {
+                        sums[vector] = add(sums[vector], sums[vector + half]);
+                    }
+                    half /= 2;
+                }
+                let whole = total(sums[0]);
                 let tail = block[index * columns + column..][..columns - column].iter();
                 *result = tail.zip(&x[column..]).fold(whole, |sum, (a, x)| a.mul_add(*x, sum));
             }
@@ -106,6 +115,30 @@ macro_rules! vector_kernels {
             let whole = sums.iter().fold(zero(), |whole, sum| add(whole, *sum));
             total(whole) + rest.iter().sum::<f32>()
         }
+
+        /// Adds up four streams side by side, [`STREAM`] values apart, as [`multiply_rows`] reads four rows of a matrix.
+        #[target_feature(enable = $features)]
+        pub(super) fn sum_by_four(values: &[f32]) -> f32 {
+            let blocks = values.chunks_exact(4 * STREAM);
+            let rest = blocks.remainder();
+            let mut sums = [zero(); SUMS];
+            for block in blocks {
+                for column in (0..STREAM).step_by(SUMS / 4 * LANES) {
+                    for (index, sum) in sums.iter_mut().enumerate() {
+                        let place = index % 4 * STREAM + column + index / 4 * LANES;
+                        // SAFETY: the column's step divides `STREAM`, and the block has four of those.
+                        *sum = add(*sum, unsafe { load(block.as_ptr().add(place)) });
+                    }
+                }
+            }
+            let whole = sums.iter().fold(zero(), |whole, sum| add(whole, *sum));
+            total(whole) + sum::<false>(rest)
+        }
+
+        /// Values of a stream before its place is taken by one further on.
+        const STREAM: usize = 4096;
+
+        const _: () = assert!(STREAM % (SUMS / 4 * LANES) == 0, "a stream is whole steps");
 
         /// How far ahead of its use a value is asked for when all come one after the other.
         const SUM_AHEAD: usize = 64 * LINE;

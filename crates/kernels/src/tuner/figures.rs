@@ -14,7 +14,7 @@ use super::matrix_work::{MatrixWork, value};
 use crate::{Buffer, Policy, Pool, Prefetch};
 
 /// The version of the method, which kept figures carry.
-pub const FIGURES_METHOD: u32 = 1;
+pub const FIGURES_METHOD: u32 = 2;
 
 /// Samples of each figure, after one that warms up.
 const SAMPLES: usize = 5;
@@ -58,12 +58,12 @@ impl MemorySizes {
         let of_all = |size: Option<u64>| size.map(|size| size.saturating_mul(threads));
         let mut sets = Vec::new();
         if let Some(l1) = of_all(self.l1) {
-            sets.push(WorkingSet { level: MemoryLevel::L1, bytes: l1 / 2, prefetch: Prefetch::Off });
+            sets.push(WorkingSet { level: MemoryLevel::L1, bytes: l1 / 2, prefetch: Prefetch::Near });
         }
         if let Some(l2) =
             of_all(self.l2).filter(|l2| *l2 / 2 >= of_all(self.l1).unwrap_or(0).saturating_mul(2))
         {
-            sets.push(WorkingSet { level: MemoryLevel::L2, bytes: l2 / 2, prefetch: Prefetch::Off });
+            sets.push(WorkingSet { level: MemoryLevel::L2, bytes: l2 / 2, prefetch: Prefetch::Near });
         }
         let nearer = of_all(self.l2).or(of_all(self.l1)).unwrap_or(0);
         if let Some(l3) = self.l3.filter(|l3| *l3 / 2 >= nearer.saturating_mul(2)) {

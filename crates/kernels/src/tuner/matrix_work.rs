@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{Configuration, Machine, Place, Unmeasurable};
-use crate::{Buffer, HugePages, Kernels, Policy, Pool, Prefetch, multiply};
+use crate::{APART, Buffer, HugePages, Kernels, Policy, Pool, Prefetch, multiply};
 
 /// Rows and columns: those of a projection in a model of eight billion parameters (Llama 3 8B).
 pub const SIDE: usize = 4096;
@@ -24,7 +24,7 @@ pub struct MatrixWork {
     pub(super) kernels: Kernels,
     crew: Crew,
     matrix: Buffer,
-    vector: Vec<f32>,
+    vector: Buffer,
     result: Vec<f32>,
 }
 
@@ -52,15 +52,10 @@ impl MatrixWork {
         let threads = places.get(widest).and_then(|place| NonZeroUsize::new(place.most_threads));
         let pool = crew.pool(widest, threads.unwrap_or(NonZeroUsize::MIN))?;
         let matrix = Buffer::filled(pool, SIDE * SIDE, true, &value);
-        let matrix = matrix.map_err(|error| Unmeasurable { reason: error.to_string() })?;
-        Ok(Self {
-            begin,
-            kernels: Kernels::detect(),
-            crew,
-            matrix,
-            vector: (0..SIDE).map(value).collect(),
-            result: vec![0.0; SIDE],
-        })
+        let vector = Buffer::filled(pool, APART + SIDE, false, &value);
+        let refused = |error: crate::BufferError| Unmeasurable { reason: error.to_string() };
+        let (matrix, vector) = (matrix.map_err(refused)?, vector.map_err(refused)?);
+        Ok(Self { begin, kernels: Kernels::detect(), crew, matrix, vector, result: vec![0.0; SIDE] })
     }
 
     /// What is known of the pages that the matrix lies on, in words.
@@ -100,7 +95,7 @@ impl Machine for MatrixWork {
             configuration.policy,
             *kernels,
             matrix.values(),
-            vector,
+            &vector.values()[APART..],
             result,
             Prefetch::for_size(Self::BYTES, 0),
         );
