@@ -15,8 +15,8 @@ pub const LEAST_GAIN: f64 = 0.02;
 /// Rounds after which a contest ends in any case.
 pub(super) const MOST_ROUNDS: u32 = 10;
 
-/// Rounds before settings that gain nothing are given up.
-const ROUNDS_TO_GAIN: usize = 4;
+/// Rounds before settings that gain in none of them are given up, and before those that gain in few.
+const ROUNDS_TO_GAIN: [usize; 2] = [3, 4];
 
 /// Wall time of a session's turns before the CPUs that it kept busy disprove its number of threads: some systems count
 /// processor time in steps of 16 ms.
@@ -226,11 +226,13 @@ fn is_beaten(behind: &[f64]) -> bool {
     (behind.len() >= 3 && large) || (behind.len() >= 8 && gains(&ahead))
 }
 
-/// Whether log ratios to the settings held so far show a gain worth having in at most a quarter of the rounds.
+/// Whether log ratios to the settings held so far show a gain worth having in no round of three, or in at most a quarter
+/// of more.
 fn gains_nothing(ratios: &[f64]) -> bool {
     let least = -LEAST_GAIN.ln_1p();
     let gains = ratios.iter().filter(|ratio| **ratio < least).count();
-    ratios.len() >= ROUNDS_TO_GAIN && gains * 4 <= ratios.len()
+    let [for_none, for_few] = ROUNDS_TO_GAIN;
+    (gains == 0 && ratios.len() >= for_none) || (ratios.len() >= for_few && gains * 4 <= ratios.len())
 }
 
 /// Whether log ratios to the settings held so far show a gain that is worth having and lies so far beyond their spread

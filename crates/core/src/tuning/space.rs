@@ -7,10 +7,13 @@ use serde::{Deserialize, Serialize};
 use crate::target::{Cores, CpuSettings};
 
 /// Numbers of blocks for each thread that are tried.
-const BLOCK_BASES: [u32; 5] = [1, 2, FIRST_BLOCK_BASE, 8, 16];
+const BLOCK_BASES: [u32; 5] = [LEAST_BLOCK_BASE, 2, FIRST_BLOCK_BASE, 8, 16];
 
 /// The one that is tried first, which ONNX Runtime's documentation suggests; its neighbours only if it gains something.
 const FIRST_BLOCK_BASE: u32 = 4;
+
+/// The least, which is tried beside it: where blocks are costly, one for each thread gains and four lose.
+const LEAST_BLOCK_BASE: u32 = 1;
 
 /// A processor as the search sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -189,7 +192,7 @@ impl Space {
         match own {
             _ if !self.knobs.spin_and_blocks => Vec::new(),
             Some(own) => next_to(own),
-            None => vec![Some(FIRST_BLOCK_BASE)],
+            None => vec![Some(FIRST_BLOCK_BASE), Some(LEAST_BLOCK_BASE)],
         }
     }
 

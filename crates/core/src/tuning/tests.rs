@@ -76,6 +76,13 @@ fn a_core_that_another_program_keeps_busy_is_worked_around() {
 }
 
 #[test]
+fn costly_blocks_that_pay_only_when_they_are_few_are_found() {
+    let machine = Simulated::equal(2).busy_core(0.5).costly_blocks(50e3);
+    check(&machine);
+    assert!(gain(&machine) > 1.1, "{}", gain(&machine));
+}
+
+#[test]
 fn noise_of_a_few_percent_does_not_mislead_it() {
     check(&Simulated::equal(4).noisy(0.04));
     check(&Simulated::hybrid((6, 1.0), (8, 0.45)).noisy(0.04));

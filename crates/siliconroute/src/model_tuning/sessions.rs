@@ -28,8 +28,9 @@ const REWARM: (u64, Duration) = (1, Duration::from_millis(5));
 const SAMPLES: (u32, Duration) = (5, Duration::from_millis(120));
 /// The least time of a sample.
 const LEAST_SAMPLE: Duration = Duration::from_millis(1);
-/// How long a session has nothing to do while its threads are watched: longer than any engine's threads spin.
-const IDLE: Duration = Duration::from_millis(250);
+/// How long a session has nothing to do while its threads are watched; for the longer time, which is more than any
+/// engine's threads spin, only where they spin through half of the shorter one.
+const IDLE: [Duration; 2] = [Duration::from_millis(80), Duration::from_millis(250)];
 /// The rest between two turns: at least this, and up to the second while threads still spin.
 const REST: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
 /// More sessions than this are not alive at once, however much memory there is.
@@ -141,8 +142,14 @@ impl Arena for Sessions<'_> {
     }
 
     fn idle_cpu_ns(&mut self, settings: &CpuSettings) -> Result<Option<f64>, Error> {
-        let idled = self.with(settings, |session, _| session.idle(IDLE))?;
-        let used = idled.ok().and_then(|idled| idled.cpu_ns.available().map(|&ns| ns as f64));
+        let mut used = None;
+        for time in IDLE {
+            let idled = self.with(settings, |session, _| session.idle(time))?;
+            used = idled.ok().and_then(|idled| idled.cpu_ns.available().map(|&ns| ns as f64));
+            if used.is_none_or(|used| used < time.as_nanos() as f64 / 2.0) {
+                break;
+            }
+        }
         if let Some(used) = used {
             // Several threads spin at once, so this is more than long enough.
             self.rest = self.rest.max(Duration::from_nanos(used as u64).clamp(REST.0, REST.1));

@@ -17,6 +17,8 @@ pub(super) struct Simulated {
     parallel_ns: f64,
     serial_ns: f64,
     sections: f64,
+    /// What handing over a block of a section costs.
+    block_ns: f64,
     noise: f64,
     pub(super) tells_cpu: bool,
     pub(super) ignores_threads: bool,
@@ -33,6 +35,7 @@ impl Simulated {
             parallel_ns: 20e6,
             serial_ns: 0.5e6,
             sections: 30.0,
+            block_ns: 30.0,
             noise: 0.005,
             tells_cpu: true,
             ignores_threads: false,
@@ -61,6 +64,11 @@ impl Simulated {
     pub(super) fn busy_core(mut self, share: f64) -> Self {
         let last = self.loads.len() - 1;
         self.loads[last] = share;
+        self
+    }
+
+    pub(super) fn costly_blocks(mut self, block_ns: f64) -> Self {
+        self.block_ns = block_ns;
         self
     }
 
@@ -111,7 +119,7 @@ impl Simulated {
         let shared_ns = match settings.block_base {
             Some(base) if threads > 1.0 => {
                 let base = f64::from(base);
-                self.parallel_ns / total * (1.0 + 0.1 / base) + self.sections * threads * base * 30.0
+                self.parallel_ns / total * (1.0 + 0.1 / base) + self.sections * threads * base * self.block_ns
             }
             _ => self.parallel_ns / threads / slowest,
         };
@@ -200,7 +208,7 @@ impl Arena for SimulatedArena<'_> {
 
     fn idle_cpu_ns(&mut self, settings: &CpuSettings) -> Result<Option<f64>, Self::Error> {
         assert!(self.open.contains(settings), "{settings:?} is not open");
-        self.spent_ns += 250e6;
+        self.spent_ns += 80e6;
         Ok(self.machine.tells_cpu.then(|| self.machine.idle_ns(settings)))
     }
 
