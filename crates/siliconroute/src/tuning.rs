@@ -31,7 +31,7 @@ use crate::event::{Event, Listener, Stage};
 use crate::machine::describe_error;
 use crate::router::{Router, write_if_changed};
 use record::Obstacle;
-use workbench::Work;
+use workbench::{Load, Work};
 
 /// The threads of a machine that is not tuned.
 const UNTUNED_THREADS: NonZeroUsize = NonZeroUsize::new(4).expect("4 is not 0");
@@ -138,6 +138,12 @@ pub struct Tuning {
     pub settled: bool,
     /// Everything that was measured.
     pub measurements: Vec<Measurement>,
+    /// What else the machine did meanwhile; not recorded by the first programs.
+    #[serde(default = "Load::not_recorded")]
+    pub load: Load,
+    /// What else it did while the figures of the CPU were measured, which was right after; likewise.
+    #[serde(default = "Load::not_recorded")]
+    pub figures_load: Load,
 }
 
 impl Tuning {
@@ -344,15 +350,19 @@ impl Router {
     }
 
     fn measure_tuning(&self, room: &Room, limits: Limits) -> Result<(Tuning, Vec<ChipFigure>), Error> {
+        let watch = self.workbench.watch();
         let begin = Instant::now();
         let places = room.places(limits.most_threads);
         let mut work = self.workbench.prepare(&places).map_err(TuneError::Prepare)?;
         let budget = Duration::from_millis(self.settings.tuning_budget_ms);
         let bounds = Bounds { budget, ..Bounds::default() };
         let found = search(&mut *work, &places, &bounds).map_err(TuneError::Search)?;
-        let tuning = self.tuning_of(&found, &places, limits, &*work, begin.elapsed());
+        let mut tuning = self.tuning_of(&found, &places, limits, &*work, begin.elapsed());
+        tuning.load = watch();
         self.stop_if_cancelled()?;
+        let watch = self.workbench.watch();
         let figures = work.measure_figures(&self.machine.host, &found.chosen);
+        tuning.figures_load = watch();
         Ok((tuning, figures))
     }
 
@@ -395,6 +405,8 @@ impl Router {
             rounds: found.rounds,
             settled: found.settled,
             measurements,
+            load: Load::not_recorded(),
+            figures_load: Load::not_recorded(),
         }
     }
 

@@ -8,8 +8,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use siliconroute::machine::HostFacts;
-use siliconroute::tuning::workbench::{Configuration, Machine, Place, Room, Unmeasurable, Work, Workbench};
+use siliconroute::tuning::workbench::{
+    Configuration, Load, Machine, Place, Room, Unmeasurable, Work, Workbench,
+};
 use siliconroute::tuning::{Policy, WorkFacts};
+use siliconroute_core::Reading;
 use siliconroute_core::chip_figure::{ChipFigure, ChipQuantity};
 
 /// What one core reads, in bytes per second.
@@ -43,6 +46,10 @@ impl FakeWorkbench {
 impl Workbench for FakeWorkbench {
     fn room(&self, _host: &HostFacts) -> Room {
         Room::uniform(self.cores)
+    }
+
+    fn watch(&self) -> Box<dyn FnOnce() -> Load> {
+        Box::new(|| Load { other_busy_cores: Reading::Available(0.0), ..Load::unavailable("simulated") })
     }
 
     fn prepare(&self, _places: &[Place]) -> Result<Box<dyn Work>, Unmeasurable> {

@@ -38,6 +38,9 @@ pub(super) fn run(session: &Session<'_>, arguments: &Tune, anew: Anew) -> Result
         let tied: Vec<String> = tuning.tied.iter().map(describe).collect();
         output.line(format!("cannot be told apart: {}", tied.join("; ")));
     }
+    if let Some(tuning) = &tuned.tuning {
+        output.line(format!("meanwhile {}; for the figures, {}", tuning.load, tuning.figures_load));
+    }
     if let Some(path) = &tuned.kept_in {
         output.line(format!("kept in {}", path.display()));
     }
@@ -69,7 +72,9 @@ fn document(hardware_id: &str, tuned: &Tuned, figures: &[ChipFigure]) -> Value {
         "rounds": tuning.map(|tuning| tuning.rounds),
         "settled": tuning.map(|tuning| tuning.settled),
         "measurements": tuning.map_or(&[][..], |tuning| &tuning.measurements),
+        "load": tuning.map(|tuning| &tuning.load),
         "figures": figures,
+        "figures_load": tuning.map(|tuning| &tuning.figures_load),
         "kept_in": tuned.kept_in.as_ref().map(|path| path.display().to_string()),
     })
 }

@@ -42,6 +42,8 @@ fn tuning() -> Tuning {
             dropped_after: None,
             failure: None,
         }],
+        load: Load::not_recorded(),
+        figures_load: Load::not_recorded(),
     }
 }
 
@@ -54,7 +56,9 @@ fn load_bytes(bytes: &[u8]) -> Result<Option<Tuning>, Obstacle> {
 
 #[test]
 fn a_kept_tuning_is_read_back_as_it_was() {
-    assert_eq!(load_bytes(&write(&tuning())), Ok(Some(tuning())));
+    let busy = Load { other_busy_cores: Reading::Available(0.5), ..Load::unavailable("not told") };
+    let disturbed = Tuning { load: busy, ..tuning() };
+    assert_eq!(load_bytes(&write(&disturbed)), Ok(Some(disturbed)));
     let folder = tempfile::tempdir().unwrap();
     assert_eq!(load(&folder.path().join("none/none.json"), "x", &limits()), Ok(None));
 }

@@ -6,10 +6,12 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use siliconroute_core::Reading;
 use siliconroute_core::chip_figure::ChipFigure;
 use siliconroute_hardware::{
-    Allowance, CacheKind, ClusterKind, HostFacts, detect_allowance, detect_conditions, hold_thread_on,
+    Allowance, CacheKind, ClusterKind, HostFacts, Interference, detect_allowance, detect_conditions,
+    hold_thread_on, process_cpu_time_ns,
 };
 use siliconroute_kernels::tuner::{HoldThread, MatrixWork, MemorySizes, SIDE};
 
@@ -27,11 +29,59 @@ pub trait Workbench: fmt::Debug + Send + Sync {
     /// The CPUs that this process may use of the host.
     fn room(&self, host: &HostFacts) -> Room;
 
+    /// Begins to watch what else the machine does; the function that it gives ends that and tells.
+    fn watch(&self) -> Box<dyn FnOnce() -> Load>;
+
     /// Prepares the work for these places; the thread that calls is one of those that do it, and may be held on a CPU.
     ///
     /// # Errors
     /// When there is no memory for it.
     fn prepare(&self, places: &[Place]) -> Result<Box<dyn Work>, Unmeasurable>;
+}
+
+/// What else a machine did while something was measured on it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Load {
+    /// Threads that ran or waited for a core, over the minute before.
+    pub load_average_1m: Reading<f64>,
+    /// The cores that other programs kept busy.
+    pub other_busy_cores: Reading<f64>,
+    /// The share of all CPU time that other machines of the same host took, 0 to 1.
+    pub steal_share: Reading<f64>,
+    /// Whether the two took more than 5 % of all CPU time, so that the CPU may be capable of more than was measured.
+    pub disturbed: Reading<bool>,
+}
+
+impl Load {
+    /// A load that nothing is known of.
+    pub fn unavailable(reason: &str) -> Self {
+        Self {
+            load_average_1m: Reading::unavailable(reason),
+            other_busy_cores: Reading::unavailable(reason),
+            steal_share: Reading::unavailable(reason),
+            disturbed: Reading::unavailable(reason),
+        }
+    }
+
+    pub(super) fn not_recorded() -> Self {
+        Self::unavailable("not recorded")
+    }
+}
+
+impl fmt::Display for Load {
+    /// What is known of it, in a few words.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.other_busy_cores {
+            Reading::Available(cores) => write!(f, "other programs kept {cores:.1} cores busy")?,
+            Reading::Unavailable(reason) => write!(f, "what other programs did is not known: {reason}")?,
+        }
+        match &self.steal_share {
+            Reading::Available(share) if *share > 0.0 => {
+                write!(f, ", other machines of the host took {:.0} % of the time", share * 100.0)
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Work that can be measured.
@@ -55,6 +105,16 @@ impl Workbench for ThisMachine {
         let tried = std::thread::scope(|scope| scope.spawn(|| hold_thread_on(&cpus)).join());
         let holds_threads = room.holds_threads && tried.is_ok_and(|held| held.available().is_some());
         Room { holds_threads, ..room }
+    }
+
+    fn watch(&self) -> Box<dyn FnOnce() -> Load> {
+        let (before, own_before) = (detect_conditions(), process_cpu_time_ns());
+        Box::new(move || {
+            let own = process_cpu_time_ns().zip(own_before).map(|(now, then)| now.saturating_sub(then));
+            let Interference { other_busy_cores, steal_share, disturbed, .. } =
+                Interference::between(&before, &detect_conditions(), &own);
+            Load { load_average_1m: before.load_average_1m, other_busy_cores, steal_share, disturbed }
+        })
     }
 
     fn prepare(&self, places: &[Place]) -> Result<Box<dyn Work>, Unmeasurable> {
