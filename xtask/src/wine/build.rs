@@ -57,6 +57,8 @@ pub(super) fn build(foreign: &Foreign) -> Result<Built> {
     command.env(format!("{setting}_RUSTFLAGS"), format!("-Lnative={} {PAGE_ALIGNED}", objects.display()));
     // No debugger will look at these programs, and a panic tells its line without it.
     command.env("CARGO_PROFILE_DEV_DEBUG", "false");
+    // Most changes leave most of a package as it was, and the copy of the sources keeps its place from checkout to checkout.
+    command.env("CARGO_INCREMENTAL", "1");
     command.env(format!("CC_{name}"), COMPILER).env(format!("AR_{name}"), ARCHIVER);
     command.stderr(Stdio::inherit());
     parse_messages(&output(&mut command)?)

@@ -113,7 +113,6 @@ pub(super) fn learn(learning: &Learning<'_>) -> Predictor {
                     left_out.extend(to_errors(own, target, &law, &errors));
                     law
                 }
-                // Without rows, as after an import of fits alone, a form's own interval is all that is known.
                 // The rows of a fit may not be among the known cases; then its own interval is all that is known.
                 (None, Some(fit)) => FittedLaw::of_fit(fit),
                 (None, None) => {
