@@ -7,7 +7,7 @@ use siliconroute_engine::packages::{Installed, PackageKind, Provider, Table};
 
 use crate::discovery::Discovery;
 use crate::error::Error;
-use crate::machine::{MAIN_RUNTIME, PackageFault};
+use crate::machine::{MAIN_RUNTIME, Machine, PackageFault};
 use crate::router::Router;
 use crate::verified::libraries;
 
@@ -44,7 +44,8 @@ impl Router {
         let before = if changed.is_empty() {
             None
         } else {
-            self.known_discovery(&self.machine.fingerprint(all, self.settings.software_adapters))?
+            let fingerprint = self.machine.fingerprint(all, self.settings.software_adapters);
+            self.known_discovery(&Machine::discovery_key(&fingerprint, all))?
         };
         let short = |providers: &[Provider]| providers.iter().map(|it| it.short.clone()).collect::<Vec<_>>();
         let mut lost: Vec<LostPackage> = changed

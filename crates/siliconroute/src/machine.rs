@@ -171,7 +171,7 @@ impl Machine {
         }
     }
 
-    /// Everything that the set of targets depends on, in one digest.
+    /// Everything that the set of targets and their times depend on, in one digest; not where the home lies.
     pub fn fingerprint(&self, packages: &[Installed], software_adapters: bool) -> String {
         let mut hash = Sha256::new();
         let mut add = |text: &str| {
@@ -190,16 +190,27 @@ impl Machine {
             }
         }
         for package in packages {
-            add(&format!(
-                "{} {} {} {}",
-                package.name,
-                package.version,
-                package.installed_at_unix_s,
-                package.library.display()
-            ));
+            add(&version_of(package));
         }
         siliconroute_core::ModelId(hash.finalize().into()).to_string()
     }
+
+    /// The digest of a discovery, which names the files to load: a fingerprint and where the packages lie.
+    pub fn discovery_key(fingerprint: &str, packages: &[Installed]) -> String {
+        let mut hash = Sha256::new();
+        hash.update(fingerprint);
+        for package in packages {
+            hash.update([0]);
+            hash.update(package.library.as_os_str().as_encoded_bytes());
+        }
+        siliconroute_core::ModelId(hash.finalize().into()).to_string()
+    }
+}
+
+/// What tells an installed package from every other one, wherever it lies.
+fn version_of(package: &Installed) -> String {
+    let library = package.library.strip_prefix(&package.dir).unwrap_or(&package.library);
+    format!("{} {} {} {}", package.name, package.version, package.installed_at_unix_s, library.display())
 }
 
 /// The registration of a plugin package: its main provider's name, and its library.
@@ -330,7 +341,38 @@ fn parse_version(text: &str) -> Option<(u32, u32)> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use siliconroute_engine::packages::{InstalledFrom, PackageKind, Platform, Sha256Digest};
+
     use super::*;
+
+    #[test]
+    fn a_package_that_is_moved_is_the_same_and_is_looked_for_in_its_new_place() {
+        let package = |home: &str| {
+            let dir = Path::new(home).join("packages/demo-1.0");
+            Installed {
+                name: "demo".to_owned(),
+                version: "1.0".to_owned(),
+                kind: PackageKind::Plugin,
+                platform: Platform::LinuxX86_64,
+                providers: Vec::new(),
+                library: dir.join("demo.so"),
+                dir,
+                search_path: None,
+                wheel_sha256: Sha256Digest::of(b"demo"),
+                installed_at_unix_s: 1,
+                source: InstalledFrom::Index,
+                size_bytes: 1,
+            }
+        };
+        let (here, there) = (package("here"), package("there"));
+        assert_eq!(version_of(&here), version_of(&there));
+        assert_ne!(version_of(&here), version_of(&Installed { installed_at_unix_s: 2, ..here.clone() }));
+        let key = |package| Machine::discovery_key("fingerprint", &[package]);
+        assert_eq!(key(here.clone()), key(here.clone()));
+        assert_ne!(key(here), key(there));
+    }
 
     #[test]
     fn a_long_text_keeps_its_beginning_and_its_end() {

@@ -411,9 +411,10 @@ impl Router {
         let packages = self.intact_packages(all.clone(), listener)?;
         let lost = self.lost_packages(&all, &packages, &faults)?;
         let fingerprint = self.machine.fingerprint(&packages, self.settings.software_adapters);
-        let discovery = match self.known_discovery(&fingerprint)? {
+        let key = Machine::discovery_key(&fingerprint, &packages);
+        let discovery = match self.known_discovery(&key)? {
             Some(discovery) => discovery,
-            None => self.discover(&packages, &fingerprint, listener)?,
+            None => self.discover(&packages, &key, listener)?,
         };
         let mut rows = HashMap::new();
         let recorded = self.store.targets()?;
@@ -437,15 +438,15 @@ impl Router {
         })
     }
 
-    pub(crate) fn known_discovery(&self, fingerprint: &str) -> Result<Option<Discovery>, Error> {
-        let stored = self.store.load_discovery(fingerprint)?;
+    pub(crate) fn known_discovery(&self, key: &str) -> Result<Option<Discovery>, Error> {
+        let stored = self.store.load_discovery(key)?;
         Ok(stored.and_then(|stored| serde_json::from_str(&stored.document).ok()))
     }
 
     fn discover(
         &self,
         packages: &[Installed],
-        fingerprint: &str,
+        key: &str,
         listener: &mut dyn Listener,
     ) -> Result<Discovery, Error> {
         // The probes of one program would disturb another's measurement; where nothing can be written, nobody
@@ -455,7 +456,7 @@ impl Router {
             Some(_) => None,
         };
         // Another program may have found the targets while this one waited.
-        if let Some(discovery) = self.known_discovery(fingerprint)? {
+        if let Some(discovery) = self.known_discovery(key)? {
             return Ok(discovery);
         }
         let cache = self.read_only.as_ref().map_or_else(|| self.home.cache(), |it| it.scratch().to_owned());
@@ -491,7 +492,7 @@ impl Router {
         // A worker may die of a busy machine or a driver being updated, so such a failure is not remembered.
         if discovery.found.iter().all(|found| !found.may_pass) {
             let document = serde_json::to_string(&discovery).expect("a discovery has only text keys");
-            self.store.save_discovery(fingerprint, &document, (self.clock)())?;
+            self.store.save_discovery(key, &document, (self.clock)())?;
         }
         Ok(discovery)
     }
