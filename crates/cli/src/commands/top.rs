@@ -39,12 +39,22 @@ pub(super) fn run(session: &Session<'_>, arguments: &Top) -> Result<ExitCode, Er
     if arguments.record {
         router.require_writable("record what the sensors tell")?;
     }
+    let whole =
+        arguments.seconds.map(|seconds| seconds_in(seconds, "--seconds", 0.1, 86_400.0)).transpose()?;
+    let usual = Duration::from_millis(router.settings().telemetry_period_ms);
     let period = match arguments.interval {
         Some(seconds) => seconds_in(seconds, "--interval", 0.1, 60.0)?,
-        None => Duration::from_millis(router.settings().telemetry_period_ms),
+        None => whole.map_or(usual, |whole| usual.min(whole)),
     };
-    let wanted = match arguments.seconds {
-        Some(seconds) => Some(looks_in(seconds_in(seconds, "--seconds", 0.1, 86_400.0)?, period)),
+    if let (Some(interval), Some(seconds)) = (arguments.interval, arguments.seconds)
+        && interval > seconds
+    {
+        return Err(Error::Usage(format!(
+            "--interval {interval} is longer than --seconds {seconds}, so nothing would be seen in that time"
+        )));
+    }
+    let wanted = match whole {
+        Some(whole) => Some(looks_in(whole, period)),
         None => (arguments.once || session.output.json).then_some(1),
     };
     let started_unix_ms = router.unix_ms();

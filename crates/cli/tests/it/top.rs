@@ -56,6 +56,18 @@ fn looks_for_some_time_are_a_series() {
 }
 
 #[test]
+fn a_watch_ends_when_it_should_however_seldom_it_looks() {
+    let sandbox = Sandbox::new();
+    sandbox.refuse(
+        2,
+        &["--interval 5 is longer than --seconds 0.3"],
+        &["top", "--seconds", "0.3", "--interval", "5"],
+    );
+    let document = sandbox.document(SCHEMA, &["top", "--seconds", "0.2"]);
+    assert_eq!((document["looks"].as_array().unwrap().len(), &document["period_s"]), (1, &0.2.into()));
+}
+
+#[test]
 fn what_is_recorded_is_in_the_store() {
     let sandbox = Sandbox::new();
     sandbox.succeed(&["top", "--seconds", "0.5", "--interval", "0.1", "--record"]);
