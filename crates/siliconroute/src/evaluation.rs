@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use siliconroute_core::decide::{Context, Decision, Query, Source, decide};
-use siliconroute_core::knowledge::TargetIndex;
+use siliconroute_core::knowledge::{Knowledge, TargetIndex};
 use siliconroute_core::regret::{Outcome, PredictionScore, Score, TrueTime, judge};
 use siliconroute_core::statistics::{self, Interval};
 use siliconroute_core::trial::{OutputCheck, Purpose, Sample, Trial};
@@ -168,6 +168,72 @@ impl Evaluation {
 }
 
 impl CheckedDecision {
+    /// What a decision said of `question` before any time that judges it is known.
+    pub(crate) fn before_its_trials(
+        question: &Question,
+        query: &Query<'_>,
+        decision: &Decision<'_>,
+        knowledge: &Knowledge,
+    ) -> Self {
+        let key = |target: TargetIndex| knowledge.target(target).key.clone();
+        let mut record = Self {
+            id: String::new(),
+            model: question.model.name.clone(),
+            batch: question.case.facts.batch,
+            bindings: question.case.bindings.to_string(),
+            synthetic: question.model.synthetic,
+            candidates: 0,
+            profiled: decision
+                .candidates
+                .iter()
+                .filter_map(|candidate| candidate.outlook.ok())
+                .all(|prediction| matches!(prediction.source, Source::Measured { .. })),
+            workload: query.workload,
+            accuracy: query.accuracy,
+            chosen: decision.chosen.map(key),
+            best: None,
+            regret_pct: None,
+            tie: false,
+            times_ms: BTreeMap::new(),
+            intervals_ms: BTreeMap::new(),
+            predicted_ms: BTreeMap::new(),
+            predicted_intervals_ms: BTreeMap::new(),
+            source: BTreeMap::new(),
+            excluded: BTreeMap::new(),
+            suspects: BTreeSet::new(),
+            strategies: BTreeMap::new(),
+            reason: decision.sentence(knowledge),
+        };
+        for candidate in &decision.candidates {
+            let name = key(candidate.target);
+            match candidate.outlook {
+                Ok(prediction) => {
+                    record.predicted_ms.insert(name.clone(), prediction.time_ns / 1e6);
+                    let interval = [prediction.interval.low / 1e6, prediction.interval.high / 1e6];
+                    record.predicted_intervals_ms.insert(name.clone(), interval);
+                    record.source.insert(name, prediction.source.name().to_owned());
+                }
+                Err(exclusion) => {
+                    record.excluded.insert(name, exclusion.sentence());
+                }
+            }
+        }
+        record
+    }
+
+    /// Judges the choice by the times that were measured.
+    pub(crate) fn judge(&mut self) {
+        self.candidates = self.count_candidates();
+        let keys: Vec<TargetKey> = self.times_ms.keys().cloned().collect();
+        if let Outcome::Judged(judgement) = judge_choice(self, self.chosen.as_ref()) {
+            self.best = keys.get(judgement.best).cloned();
+            self.regret_pct = Some(judgement.regret_pct);
+            self.tie = judgement.tie;
+        } else {
+            self.best = keys.into_iter().min_by(|a, b| self.times_ms[a].total_cmp(&self.times_ms[b]));
+        }
+    }
+
     pub(crate) fn count_candidates(&self) -> usize {
         let others = self.times_ms.keys().filter(|key| !self.predicted_ms.contains_key(*key));
         let judged = self.predicted_ms.keys().filter(|key| !self.suspects.contains(*key));
@@ -364,50 +430,8 @@ fn describe(
     learned: &Learned,
     trials: &[&Trial],
 ) -> CheckedDecision {
-    let knowledge = &learned.knowledge;
-    let key = |target: TargetIndex| knowledge.target(target).key.clone();
-    let mut record = CheckedDecision {
-        id: String::new(),
-        model: question.model.name.clone(),
-        batch: question.case.facts.batch,
-        bindings: question.case.bindings.to_string(),
-        synthetic: question.model.synthetic,
-        candidates: 0,
-        profiled: decision
-            .candidates
-            .iter()
-            .filter_map(|candidate| candidate.outlook.ok())
-            .all(|prediction| matches!(prediction.source, Source::Measured { .. })),
-        workload: query.workload,
-        accuracy: query.accuracy,
-        chosen: decision.chosen.map(key),
-        best: None,
-        regret_pct: None,
-        tie: false,
-        times_ms: BTreeMap::new(),
-        intervals_ms: BTreeMap::new(),
-        predicted_ms: BTreeMap::new(),
-        predicted_intervals_ms: BTreeMap::new(),
-        source: BTreeMap::new(),
-        excluded: BTreeMap::new(),
-        suspects: BTreeSet::new(),
-        strategies: strategies(query, knowledge),
-        reason: decision.sentence(knowledge),
-    };
-    for candidate in &decision.candidates {
-        let name = key(candidate.target);
-        match candidate.outlook {
-            Ok(prediction) => {
-                record.predicted_ms.insert(name.clone(), prediction.time_ns / 1e6);
-                let interval = [prediction.interval.low / 1e6, prediction.interval.high / 1e6];
-                record.predicted_intervals_ms.insert(name.clone(), interval);
-                record.source.insert(name, prediction.source.name().to_owned());
-            }
-            Err(exclusion) => {
-                record.excluded.insert(name, exclusion.sentence());
-            }
-        }
-    }
+    let mut record = CheckedDecision::before_its_trials(question, query, decision, &learned.knowledge);
+    record.strategies = strategies(query, &learned.knowledge);
     for trial in trials {
         if let Some(reason) = &trial.suspect {
             record.suspects.insert(trial.target.clone());
@@ -427,15 +451,7 @@ fn describe(
             }
         }
     }
-    record.candidates = record.count_candidates();
-    let keys: Vec<TargetKey> = record.times_ms.keys().cloned().collect();
-    if let Outcome::Judged(judgement) = judge_choice(&record, record.chosen.as_ref()) {
-        record.best = keys.get(judgement.best).cloned();
-        record.regret_pct = Some(judgement.regret_pct);
-        record.tie = judgement.tie;
-    } else {
-        record.best = keys.into_iter().min_by(|a, b| record.times_ms[a].total_cmp(&record.times_ms[b]));
-    }
+    record.judge();
     record
 }
 
@@ -458,10 +474,7 @@ fn true_time(trial: &Trial, class: AccuracyClass) -> Result<TrueTime, String> {
 }
 
 /// What the baselines choose for a question.
-fn strategies(
-    query: &Query<'_>,
-    knowledge: &siliconroute_core::knowledge::Knowledge,
-) -> BTreeMap<String, Option<TargetKey>> {
+fn strategies(query: &Query<'_>, knowledge: &Knowledge) -> BTreeMap<String, Option<TargetKey>> {
     let keys = || knowledge.targets().iter().map(|entry| &entry.target);
     let fitted = decide(knowledge, query, &Context { ignore_measurements: true, ..Context::default() });
     let first_of_kind =

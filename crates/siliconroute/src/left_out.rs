@@ -8,13 +8,13 @@ use serde::Serialize;
 use siliconroute_core::decide::{Context, Query, decide};
 use siliconroute_core::form::{Fit, FitRow, Form, fit_form, fit_forms};
 use siliconroute_core::knowledge::{Knowledge, TargetIndex};
-use siliconroute_core::regret::{Outcome, PredictionScore, Score};
+use siliconroute_core::regret::{PredictionScore, Score};
 use siliconroute_core::statistics::Interval;
 use siliconroute_core::transfer::{CaseTraits, Conditioned, Kind, LogTime, Observations, Prior, Row, Traits};
 use siliconroute_core::{Case, CaseId, ModelId, TargetKey, Workload};
 
 use crate::error::Error;
-use crate::evaluation::{CheckedDecision, Evaluation, Question, judge_choice};
+use crate::evaluation::{CheckedDecision, Evaluation, Question};
 use crate::learn::Lessons;
 use crate::router::{Router, Targets};
 use crate::run::Routing;
@@ -148,42 +148,12 @@ fn describe(
     let key = |target: TargetIndex| knowledge.target(target).key.clone();
     let mut record = CheckedDecision {
         id: case.label(),
-        model: question.model.name.clone(),
-        batch: case.facts.batch,
-        bindings: case.bindings.to_string(),
-        synthetic: question.model.synthetic,
-        candidates: 0,
         profiled: false,
-        workload: query.workload,
-        accuracy: query.accuracy,
-        chosen: decision.chosen.map(key),
-        best: None,
-        regret_pct: None,
-        tie: false,
-        times_ms: BTreeMap::new(),
-        intervals_ms: BTreeMap::new(),
-        predicted_ms: BTreeMap::new(),
-        predicted_intervals_ms: BTreeMap::new(),
-        source: BTreeMap::new(),
-        excluded: BTreeMap::new(),
-        suspects: BTreeSet::new(),
-        strategies: BTreeMap::new(),
-        reason: decision.sentence(knowledge),
+        ..CheckedDecision::before_its_trials(question, query, &decision, knowledge)
     };
     let mut others: BTreeMap<&'static str, BTreeMap<TargetKey, (f64, Interval)>> = BTreeMap::new();
     for candidate in &decision.candidates {
         let (target, name) = (candidate.target, key(candidate.target));
-        match candidate.outlook {
-            Ok(prediction) => {
-                record.predicted_ms.insert(name.clone(), prediction.time_ns / 1e6);
-                let interval = [prediction.interval.low / 1e6, prediction.interval.high / 1e6];
-                record.predicted_intervals_ms.insert(name.clone(), interval);
-                record.source.insert(name.clone(), prediction.source.name().to_owned());
-            }
-            Err(exclusion) => {
-                record.excluded.insert(name.clone(), exclusion.sentence());
-            }
-        }
         let Some(known) = truth.estimate(case.id, target, query.workload) else { continue };
         if matches!(truth.outputs_in_class(case.id, case.model, target, query.accuracy), Some(Some(_))) {
             continue;
@@ -211,7 +181,6 @@ fn describe(
     if record.times_ms.len() < 2 {
         return None;
     }
-    record.candidates = record.count_candidates();
     for predictor in [ROOFLINE, PROCESS] {
         let of = others.get(predictor);
         let least = of.and_then(|of| of.iter().min_by(|a, b| a.1.0.total_cmp(&b.1.0)));
@@ -220,14 +189,7 @@ fn describe(
     record.strategies.insert("fit-only".to_owned(), by_law.chosen.map(key));
     let cpu = record.times_ms.keys().find(|key| key.base() == "cpu/ort").cloned();
     record.strategies.insert("always-cpu".to_owned(), cpu);
-    let keys: Vec<TargetKey> = record.times_ms.keys().cloned().collect();
-    if let Outcome::Judged(judgement) = judge_choice(&record, record.chosen.as_ref()) {
-        record.best = keys.get(judgement.best).cloned();
-        record.regret_pct = Some(judgement.regret_pct);
-        record.tie = judgement.tie;
-    } else {
-        record.best = keys.into_iter().min_by(|a, b| record.times_ms[a].total_cmp(&record.times_ms[b]));
-    }
+    record.judge();
     Some(Judged { decision: record, predicted: others })
 }
 
