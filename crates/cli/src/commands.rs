@@ -87,7 +87,7 @@ pub(crate) fn run(
     let options = Options { cancelled: Arc::clone(cancelled), ..Options::new(home, settings) };
     let session = Session { router: Router::open(options)?, output };
     if let Some(reason) = session.router.read_only() {
-        output.note(format!("the home is read-only, so nothing of this is kept: {reason}"));
+        output.note(format!("nothing of this is kept in the home: {reason}"));
     }
     let anew = if arguments.global.recalibrate { Anew::Always } else { Anew::IfNeeded };
     if anew == Anew::Always && !matches!(command, Command::Up(_) | Command::Tune(_)) {
@@ -213,8 +213,7 @@ pub(crate) fn absolute(path: &std::path::Path) -> PathBuf {
 }
 
 fn print_completions(shell: clap_complete::Shell, output: &Output) {
-    use clap::CommandFactory as _;
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Arguments::command(), "siliconroute", &mut script);
+    clap_complete::generate(shell, &mut crate::arguments::command(), "siliconroute", &mut script);
     output.verbatim(String::from_utf8_lossy(&script).trim_end());
 }

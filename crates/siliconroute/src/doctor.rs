@@ -183,7 +183,7 @@ fn open(
         None => Check::good("home", root),
         Some(Obstacle { reason, advice }) => Check::advice(
             "home",
-            format!("{root} is read-only, so only commands that keep nothing work: {reason}"),
+            format!("nothing can be kept in {root}, so only commands that keep nothing work: {reason}"),
             format!("nothing, unless something is to be kept: then {advice}"),
         ),
     });

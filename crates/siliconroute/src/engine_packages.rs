@@ -268,7 +268,7 @@ impl Router {
             return Ok(());
         }
         let obstacle = match self.read_only() {
-            Some(_) => Some("the home is read-only"),
+            Some(_) => Some("nothing can be kept in the home"),
             None => self.settings.offline.then_some("offline"),
         };
         if let Some(obstacle) = obstacle {

@@ -217,7 +217,7 @@ pub enum Error {
     #[error("{0}")]
     Usage(String),
     /// Something is to be kept, and the home can only be read.
-    #[error("cannot {operation}: the home `{path}` is read-only: {reason}")]
+    #[error("cannot {operation}, since nothing can be kept in the home `{path}`: {reason}")]
     ReadOnlyHome {
         /// What was asked for.
         operation: &'static str,

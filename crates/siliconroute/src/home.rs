@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use siliconroute_engine::regular_file::open_lock;
 
 use crate::error::ErrorKind;
+use crate::space::{HOME_HINT, is_disk_full};
 
 /// The variable that names the home.
 pub const HOME_VARIABLE: &str = "SILICONROUTE_HOME";
@@ -29,6 +30,12 @@ pub enum HomeError {
     /// The variable that names the home is set to nothing.
     #[error("the variable {HOME_VARIABLE} is empty")]
     EmptyVariable,
+    /// A file lies where a folder has to be.
+    #[error("`{path}` is a file, and the home needs a folder there")]
+    FileInTheWay {
+        /// The file.
+        path: PathBuf,
+    },
     /// A folder cannot be made.
     #[error("cannot make the folder `{path}`")]
     Create {
@@ -50,13 +57,24 @@ pub enum HomeError {
 }
 
 impl HomeError {
+    /// Sorts why the folder `path` cannot be made.
+    fn not_made(path: PathBuf, source: io::Error) -> Self {
+        let in_the_way = path.ancestors().find(|place| place.exists()).filter(|place| !place.is_dir());
+        match in_the_way.map(Path::to_owned) {
+            Some(path) => Self::FileInTheWay { path },
+            None => Self::Create { path, source },
+        }
+    }
+
     /// The kind of failure: without a home there is no store that could be used.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::EmptyVariable => ErrorKind::Usage,
-            Self::NoHome | Self::Relative { .. } | Self::Create { .. } | Self::Lock { .. } => {
-                ErrorKind::Store
-            }
+            Self::NoHome
+            | Self::Relative { .. }
+            | Self::FileInTheWay { .. }
+            | Self::Create { .. }
+            | Self::Lock { .. } => ErrorKind::Store,
         }
     }
 
@@ -65,6 +83,10 @@ impl HomeError {
         match self {
             Self::EmptyVariable => "unset it, or let it name a folder",
             Self::NoHome | Self::Relative { .. } => "name a folder with --home or SILICONROUTE_HOME",
+            Self::FileInTheWay { .. } => {
+                "move the file away, or name another folder with --home or SILICONROUTE_HOME"
+            }
+            Self::Create { source, .. } | Self::Lock { source, .. } if is_disk_full(source) => HOME_HINT,
             Self::Create { .. } | Self::Lock { .. } => {
                 "choose another folder with --home or SILICONROUTE_HOME"
             }
@@ -132,7 +154,7 @@ impl Home {
             match std::fs::create_dir_all(&path) {
                 Ok(()) => {}
                 Err(error) if was_there && is_read_only(&error) => {}
-                Err(source) => return Err(HomeError::Create { path, source }),
+                Err(source) => return Err(HomeError::not_made(path, source)),
             }
         }
         Ok(home)
@@ -257,7 +279,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("home");
         std::fs::write(&path, "in the way").unwrap();
-        let message = Home::open(path.clone()).unwrap_err().to_string();
-        assert!(message.contains(&path.display().to_string()), "{message}");
+        for home in [path.clone(), path.join("inner")] {
+            let error = Home::open(home).unwrap_err();
+            assert!(matches!(&error, HomeError::FileInTheWay { path: named } if *named == path), "{error:?}");
+        }
     }
 }

@@ -419,7 +419,7 @@ impl Router {
     ) -> Option<PathBuf> {
         let path = self.tuning_file();
         let refused = match (self.read_only(), obstacle) {
-            (Some(reason), _) => Some(format!("the home is read-only ({reason})")),
+            (Some(reason), _) => Some(format!("nothing can be kept in the home ({reason})")),
             (None, Some(Obstacle::Newer { .. })) => {
                 Some("a newer version's file is left untouched".to_owned())
             }

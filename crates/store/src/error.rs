@@ -89,6 +89,16 @@ pub enum OpenError {
         /// What SQLite says.
         source: Cause,
     },
+    /// The file's name with its folders is longer than SQLite takes.
+    #[error("the path {} has {length} bytes, and SQLite takes {most}", path.display())]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+        /// How long its path is, in bytes.
+        length: usize,
+        /// How long it may be.
+        most: usize,
+    },
     /// The file cannot be read at all.
     #[error("cannot read {}", path.display())]
     Io {
@@ -121,6 +131,10 @@ impl OpenError {
             Self::ReadOnly { .. } => "allow writing to the file and its folder, or choose another home",
             Self::Locked { .. } => "wait until the other process is done, or end it",
             Self::DiskFull { .. } => "free some space on that disk, or choose another home",
+            Self::TooLong { .. } => "choose a home with a shorter path with --home or SILICONROUTE_HOME",
+            Self::Io { source, .. } if is_out_of_files(source) => {
+                "close other programs, or allow this one more open files (`ulimit -n`)"
+            }
             Self::Io { .. } => "check that the path is right, that it is a file and that you may read it",
             Self::Other { .. } => "check the disk that holds the file",
         }
@@ -128,23 +142,65 @@ impl OpenError {
 
     /// Sorts an error of SQLite that came up while opening `path`.
     pub(crate) fn sort(path: &Path, waited_ms: u32, error: rusqlite::Error) -> Self {
-        let path = path.to_owned();
-        match error.sqlite_error_code() {
-            _ if is_full(&error) => Self::DiskFull { path, source: error.into() },
-            _ if lacks_index(&error) => Self::ReadOnly { path, source: Some(error.into()) },
+        let (code, full, no_index) = (error.sqlite_error_code(), is_full(&error), lacks_index(&error));
+        let source = cause(error);
+        let owned = path.to_owned();
+        match code {
+            _ if full => Self::DiskFull { path: owned, source },
+            _ if no_index => Self::not_openable(path, source),
             Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
-                Self::NotADatabase { path, source: error.into() }
+                Self::NotADatabase { path: owned, source }
             }
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-                Self::Locked { path, waited_ms, source: error.into() }
+                Self::Locked { path: owned, waited_ms, source }
             }
             // SQLite also says that it cannot open when the files beside a store cannot be made.
-            Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
-                Self::ReadOnly { path, source: Some(error.into()) }
+            Some(ErrorCode::CannotOpen) => Self::not_openable(path, source),
+            Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
+                Self::ReadOnly { path: owned, source: Some(source) }
             }
-            _ => Self::Other { path, source: error.into() },
+            _ => Self::Other { path: owned, source },
         }
     }
+
+    /// Finds out why SQLite cannot open `path` or a file beside it, of which it says nothing more.
+    fn not_openable(path: &Path, source: Cause) -> Self {
+        let path = path.to_owned();
+        let length = path.as_os_str().len() + LOG_ENDING;
+        if cfg!(unix) && length >= LONGEST_PATH {
+            return Self::TooLong { path, length: length - LOG_ENDING, most: LONGEST_PATH - 1 - LOG_ENDING };
+        }
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        // The file itself must not be opened beside SQLite: closing it would drop the locks of this process.
+        match folder.read_dir() {
+            Err(source) if source.kind() != io::ErrorKind::PermissionDenied => {
+                Self::Io { path: folder.to_owned(), source }
+            }
+            _ => Self::ReadOnly { path, source: Some(source) },
+        }
+    }
+}
+
+/// How long a path SQLite takes on Unix, with the zero at its end (`MAX_PATHNAME` of its file layer there).
+const LONGEST_PATH: usize = 512;
+
+/// What the longest name of a file beside a store adds to its path: `-journal`.
+const LOG_ENDING: usize = 8;
+
+/// What SQLite says, once: its message and that of the code behind it say the same.
+fn cause(error: rusqlite::Error) -> Cause {
+    match error {
+        rusqlite::Error::SqliteFailure(_, Some(message)) => message.into(),
+        rusqlite::Error::SqliteFailure(failure, None) => ffi::code_to_str(failure.extended_code).into(),
+        other => other.into(),
+    }
+}
+
+/// Whether the system has no file handle left for this process or for all.
+fn is_out_of_files(error: &io::Error) -> bool {
+    // There is no kind for it; the numbers are EMFILE and ENFILE, and ERROR_TOO_MANY_OPEN_FILES.
+    let numbers: &[i32] = if cfg!(windows) { &[4] } else { &[23, 24] };
+    error.raw_os_error().is_some_and(|number| numbers.contains(&number))
 }
 
 /// Whether the index of the log beside a store could not be made.
@@ -273,7 +329,7 @@ impl Fault {
         );
         let unwritable = matches!(error, rusqlite::Error::ToSqlConversionFailure(_));
         let (code, full) = (error.sqlite_error_code(), is_full(&error));
-        let source = error.into();
+        let source = cause(error);
         match code {
             _ if unreadable => StoreError::Corrupt { operation, path, source },
             _ if unwritable => StoreError::Refused { operation, path, source },

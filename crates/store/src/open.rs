@@ -130,8 +130,7 @@ pub(crate) fn connect(path: &Path, options: &OpenOptions) -> Result<Connection, 
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE
     };
     let access = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, access)
-        .map_err(|error| cannot_create(path, error).unwrap_or_else(sort))?;
+    let connection = Connection::open_with_flags(path, access).map_err(sort)?;
     configure(&connection, options.busy_timeout_ms).map_err(sort)?;
     if !options.read_only && connection.is_readonly("main").map_err(sort)? {
         return Err(OpenError::ReadOnly { path: path.to_owned(), source: None });
@@ -165,21 +164,6 @@ pub(crate) fn configure(connection: &Connection, busy_timeout_ms: u32) -> rusqli
     connection.execute_batch("PRAGMA recursive_triggers = ON; PRAGMA cell_size_check = ON;")?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(())
-}
-
-/// Tells a file that cannot be created apart from other failures to open.
-fn cannot_create(path: &Path, error: rusqlite::Error) -> Result<OpenError, rusqlite::Error> {
-    if error.sqlite_error_code() != Some(ErrorCode::CannotOpen) {
-        return Err(error);
-    }
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    match folder.metadata() {
-        Ok(_) => Ok(OpenError::ReadOnly { path: path.to_owned(), source: Some(error.into()) }),
-        Err(source) => Ok(OpenError::Io { path: folder.to_owned(), source }),
-    }
 }
 
 /// Whether a read fails because the files beside the database cannot be made, as on a disk that is read-only or full.

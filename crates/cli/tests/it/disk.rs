@@ -53,6 +53,24 @@ fn a_full_disk_in_a_home_that_is_in_use_does_no_harm() {
 }
 
 #[test]
+fn too_few_open_files_are_not_taken_for_a_read_only_home() {
+    let sandbox = Sandbox::new();
+    sandbox.measure();
+    let mut told = 0;
+    for files in 3..12 {
+        let mut command = Command::new("sh");
+        sandbox.prepare(&mut command);
+        let script = format!("ulimit -n {files}; exec \"$0\" --home home --offline --json devices");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_siliconroute")]);
+        let ran = Ran::of(command.output().unwrap());
+        assert!(!ran.err.contains("allow writing"), "{files}: {}", ran.err);
+        told += u32::from(ran.err.contains("open files"));
+    }
+    assert!(told > 0, "no limit was too low");
+    sandbox.is_intact();
+}
+
+#[test]
 fn what_only_reads_works_on_a_full_disk() {
     let sandbox = Sandbox::new();
     sandbox.measure();

@@ -146,7 +146,7 @@ fn doctor_goes_on_with_settings_or_a_home_that_cannot_be_used() {
     crate::stores::is_diagnosed(&sandbox, 2, "settings", &["config.toml", "not valid TOML"]);
     let sandbox = Sandbox::new();
     sandbox.write("home", "in the way");
-    crate::stores::is_diagnosed(&sandbox, 4, "home", &["cannot make the folder", "--home"]);
+    crate::stores::is_diagnosed(&sandbox, 4, "home", &["is a file, and the home needs a folder", "--home"]);
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn refuses_a_home_that_is_no_folder() {
         let ran = Ran::of(command.output().unwrap());
         ran.is_refusal(
             4,
-            &["cannot make the folder", text(&home), "hint: choose another folder with --home"],
+            &["is a file, and the home needs a folder", text(&file), "hint: move the file away"],
         );
     }
     assert_eq!(std::fs::read_to_string(file).unwrap(), "in the way");

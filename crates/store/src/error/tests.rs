@@ -18,6 +18,16 @@ fn check(code: i32, open: &str, operation: &str) {
 }
 
 #[test]
+fn what_sqlite_says_is_said_once() {
+    for message in [None, Some("database or disk is full".to_owned())] {
+        let error = rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_FULL), message);
+        let full = Fault::from(error).during("record a trial", Path::new("a.db"));
+        let source = std::error::Error::source(&full).unwrap();
+        assert!(source.source().is_none() && !source.to_string().contains("13"), "{source:?}");
+    }
+}
+
+#[test]
 fn errors_are_told_apart_by_what_can_be_done() {
     check(ffi::SQLITE_FULL, "DiskFull", "Full");
     check(ffi::SQLITE_IOERR_SHMSIZE, "DiskFull", "Full");

@@ -44,11 +44,34 @@ fn the_immutable_uri_reaches_odd_names() {
 }
 
 #[test]
-fn a_relative_name_that_cannot_be_created_blames_the_working_folder() {
-    let error =
-        rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CANTOPEN), None);
-    let sorted = cannot_create(Path::new("store.db"), error).unwrap();
-    assert!(matches!(sorted, OpenError::ReadOnly { .. }), "{sorted:?}");
+fn a_store_that_cannot_be_opened_is_blamed_on_what_stands_in_the_way() {
+    let sort = |path: &Path| {
+        let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CANTOPEN);
+        OpenError::sort(path, 0, rusqlite::Error::SqliteFailure(code, None))
+    };
+    let here = sort(Path::new("store.db"));
+    assert!(matches!(here, OpenError::ReadOnly { .. }), "{here:?}");
+    let gone = sort(Path::new("no-such-folder/store.db"));
+    assert!(matches!(&gone, OpenError::Io { path, .. } if path == Path::new("no-such-folder")), "{gone:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_path_that_is_too_long_for_sqlite_is_told_with_the_limit() {
+    let root = tempfile::tempdir().unwrap();
+    // SQLite compares the path that links lead to.
+    let root = root.path().canonicalize().unwrap();
+    let open_at = |length: usize| {
+        let rest = length - root.as_os_str().len() - "/".len() - "/store.db".len();
+        let folder = root.join(format!("{}/{}", "a".repeat(rest / 2), "b".repeat(rest - rest / 2 - 1)));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("store.db");
+        assert_eq!(path.as_os_str().len(), length);
+        open(&path, &OpenOptions::default(), MIGRATIONS)
+    };
+    let error = open_at(504).unwrap_err();
+    let OpenError::TooLong { length: 504, most, .. } = error else { panic!("{error:?}") };
+    open_at(most).unwrap();
 }
 
 #[test]
