@@ -17,7 +17,7 @@ use std::path::PathBuf;
 
 use siliconroute_core::fleet::{FleetCase, FleetTime};
 
-use crate::space::is_disk_full;
+use crate::output_place::writing_hint;
 
 pub use write::KnowledgeBytes;
 
@@ -120,10 +120,8 @@ impl KnowledgeFileError {
     /// What the user can do about it, where there is something to say beyond the message.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Write { source, .. } if is_disk_full(source) => {
-                Some("free some space on that disk, or write to another one")
-            }
-            Self::Read { .. } | Self::Write { .. } => None,
+            Self::Write { source, .. } => writing_hint(source),
+            Self::Read { .. } => None,
             Self::Fault { source: KnowledgeFault::Version { .. }, .. } => {
                 Some("update this program, or have the file written by its version")
             }

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use siliconroute_engine::regular_file::check_regular;
 
+use crate::space::is_disk_full;
+
 /// As many links as Linux follows.
 const MOST_LINKS: usize = 40;
 
@@ -35,6 +37,18 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+/// What to do about a file that cannot be written; `None` where the system's own words are all there is to say.
+pub(crate) fn writing_hint(source: &io::Error) -> Option<&'static str> {
+    match source.kind() {
+        _ if is_disk_full(source) => Some("free some space on that disk, or write to another one"),
+        io::ErrorKind::NotFound => Some("make its folder first, or name another place"),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            Some("name a place that you may write to")
+        }
+        _ => None,
+    }
+}
+
 /// Runs `write` on a temporary file beside the place that `path` stands for and renames it into place.
 ///
 /// # Errors
@@ -45,15 +59,11 @@ pub(crate) fn write_whole<E>(
     write: impl FnOnce(&mut BufWriter<&mut File>) -> Result<(), E>,
 ) -> Result<(), E> {
     let destination = output_place(path).map_err(&unwritable)?;
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".siliconroute-");
-    #[cfg(unix)]
-    {
-        // The temporary file's usual mode keeps it from everyone else; a result gets the mode of any new file.
-        use std::os::unix::fs::PermissionsExt as _;
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
-    let mut temporary = builder.tempfile_in(folder_of(&destination)).map_err(&unwritable)?;
+    // Made by hand, for it gets the mode of any new file, and the name in an error is the user's and not its own.
+    let mut temporary = tempfile::Builder::new()
+        .prefix(".siliconroute-")
+        .make_in(folder_of(&destination), |name| File::options().write(true).create_new(true).open(name))
+        .map_err(&unwritable)?;
     let mut writer = BufWriter::new(temporary.as_file_mut());
     write(&mut writer)?;
     writer.flush().map_err(&unwritable)?;

@@ -126,7 +126,9 @@ fn an_export_replaces_a_file_in_one_step_and_nothing_else() {
     other.succeed(&["export", "--knowledge", text(&path)]);
     assert_eq!(std::fs::read(&path).unwrap(), first, "the same measurements on the same day");
     other.refuse(1, &["cannot write", "a folder"], &["export", "--knowledge", "home"]);
-    other.refuse(1, &["cannot write"], &["export", "--knowledge", "nowhere/knowledge.jsonl"]);
+    let nowhere = ["export", "--knowledge", "nowhere/knowledge.jsonl"];
+    other.refuse(1, &["cannot write", "hint: make its folder first"], &nowhere);
+    assert!(!other.run(&nowhere).err.contains(".siliconroute-"), "a name that the user never gave");
     assert_eq!(names(&other.path(".")), ["home", "knowledge.jsonl"]);
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use siliconroute_core::tensor::ElementType;
 
-use crate::space::is_disk_full;
+use crate::output_place::writing_hint;
 
 /// Why a file of arrays cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -127,9 +127,7 @@ impl ArrayFileError {
     /// What the user can do about it, where there is something to say beyond the message.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Write { source, .. } if is_disk_full(source) => {
-                Some("free some space on that disk, or write to another one")
-            }
+            Self::Write { source, .. } => writing_hint(source),
             _ => None,
         }
     }
