@@ -329,8 +329,12 @@ pub fn brief(text: &str) -> String {
     if characters.len() <= HEAD + TAIL + 3 {
         return text.to_owned();
     }
-    let head: String = characters[..HEAD].iter().collect();
-    let tail: String = characters[characters.len() - TAIL..].iter().collect();
+    // A word is left whole, unless it is so long that little else would be left.
+    let is_gap = |character: &char| character.is_whitespace();
+    let end = (HEAD / 2..=HEAD).rev().find(|&at| is_gap(&characters[at])).unwrap_or(HEAD);
+    let begin = characters.len() - TAIL;
+    let begin = (begin..begin + TAIL / 2).find(|&at| is_gap(&characters[at - 1])).unwrap_or(begin);
+    let (head, tail) = (String::from_iter(&characters[..end]), String::from_iter(&characters[begin..]));
     format!("{} … {}", head.trim_end(), tail.trim_start())
 }
 
@@ -382,6 +386,10 @@ mod tests {
         let cut = brief(&long);
         assert!(cut.starts_with("load failed x") && cut.ends_with("x no such operator"), "{cut}");
         assert_eq!(cut.chars().count(), 203);
+        let words = brief(&"an operator ".repeat(60));
+        for word in words.split_whitespace() {
+            assert!(["an", "operator", "…"].contains(&word), "{words}");
+        }
     }
 
     #[test]

@@ -90,12 +90,19 @@ pub struct Measured {
     pub trials: Vec<Trial>,
     /// Whether the user stopped it.
     pub interrupted: bool,
+    /// What the campaign told while it ran, such as targets and cases that were left out.
+    pub notices: Vec<String>,
 }
 
 impl Measured {
     /// The trials of one case.
     pub fn of_case(&self, case: CaseId) -> impl Iterator<Item = &Trial> {
         self.trials.iter().filter(move |trial| trial.case == case)
+    }
+
+    fn tell(&mut self, notice: String, listener: &mut dyn Listener) {
+        self.notices.push(notice.clone());
+        listener.event(Event::Notice(notice));
     }
 
     /// Itself, if the user did not stop it.
@@ -255,7 +262,8 @@ struct Running<'r> {
 impl Running<'_> {
     /// Measures all jobs, and then further sessions of those that the order wants more of.
     fn measure_jobs(&mut self, jobs: &[Job], listener: &mut dyn Listener) -> Result<Measured, Error> {
-        let mut measured = Measured { campaign: self.id, trials: Vec::new(), interrupted: false };
+        let mut measured =
+            Measured { campaign: self.id, trials: Vec::new(), interrupted: false, notices: Vec::new() };
         let mut earlier = self.router.trials_to_resume(self.order)?;
         let mut jobs = jobs.to_vec();
         let mut done = 0;
@@ -271,7 +279,7 @@ impl Running<'_> {
                 return Ok(measured);
             }
             let text = format!("sessions differ too much to tell targets apart: {further} more to take");
-            listener.event(Event::Notice(text));
+            measured.tell(text, listener);
             listener.event(Event::Begin { stage: Stage::Learning, steps: Some(further) });
         }
     }
@@ -331,11 +339,11 @@ impl Running<'_> {
             if let Some(plan) = &plan {
                 let Some(part) = plan.share(index, self.machinery.elapsed(), order.budget) else {
                     let text = format!("{} is left out: the budget is used up", job.case.label());
-                    listener.event(Event::Notice(text));
+                    measured.tell(text, listener);
                     continue;
                 };
                 if let Some(text) = self.too_long_to_rest(job) {
-                    listener.event(Event::Notice(text));
+                    measured.tell(text, listener);
                     continue;
                 }
                 share = part;
@@ -350,7 +358,9 @@ impl Running<'_> {
                 self.machinery.note(format!("{} {}: {text}", job.case.label(), job.workload));
             }
             self.machinery.record(self.id);
-            self.tell_notices(listener);
+            for text in self.machinery.take_notices() {
+                measured.tell(text, listener);
+            }
             measured.interrupted |= router.is_cancelled();
             // Half a session of a model to learn from would count as a whole one.
             if !measured.interrupted || order.purpose == Purpose::Bench {

@@ -159,7 +159,7 @@ impl Router {
                 }
             }
             let Some((ground, order)) = orders.into_iter().find(|(_, order)| !order.is_empty()) else {
-                return Err(no_target(case, &query, &decision, learned));
+                return Err(no_target(case, &query, &decision, (learned, &targets)));
             };
             choice = ground;
             if choice == Choice::FixedOrder {
@@ -441,7 +441,15 @@ fn best_first(decision: &Decision<'_>, learned: &Learned) -> Vec<TargetKey> {
 }
 
 /// Says for each target why it is none for the case.
-pub fn no_target(case: &Case, query: &Query<'_>, decision: &Decision<'_>, learned: &Learned) -> Error {
+pub fn no_target(
+    case: &Case,
+    query: &Query<'_>,
+    decision: &Decision<'_>,
+    (learned, targets): (&Learned, &Targets),
+) -> Error {
+    if decision.candidates.is_empty() {
+        return no_target_at_all(case, targets);
+    }
     let reasons: Vec<String> = decision
         .candidates
         .iter()
@@ -481,6 +489,21 @@ pub fn no_target(case: &Case, query: &Query<'_>, decision: &Decision<'_>, learne
         "`siliconroute devices` lists every target with its reason".to_owned()
     };
     Error::NoTarget { case: case.label(), reasons: reasons.join("; "), advice }
+}
+
+/// Says for each target of the machine why it cannot be used for anything.
+fn no_target_at_all(case: &Case, targets: &Targets) -> Error {
+    let unavailable = targets.discovery.found.iter().filter_map(|found| {
+        let reason = found.unavailable.as_ref()?;
+        Some(format!("{}: {}", found.target.key, brief(reason)))
+    });
+    let reasons: Vec<String> = unavailable.collect();
+    let reasons = match &reasons[..] {
+        [] => "this machine has none that the request allows".to_owned(),
+        reasons => reasons.join("; "),
+    };
+    let advice = "`siliconroute devices` lists every target with its reason".to_owned();
+    Error::NoTarget { case: case.label(), reasons, advice }
 }
 
 /// What a failed run says of its target: a worker's own failure, or else a refusal by the engine.

@@ -39,7 +39,7 @@ pub(super) fn run(session: &Session<'_>, arguments: &Route) -> Result<ExitCode, 
     }
     let decision = decide(&learned.knowledge, &query, &context);
     if decision.chosen.is_none() {
-        return Err(no_target(&case, &query, &decision, &learned));
+        return Err(no_target(&case, &query, &decision, (&learned, &targets)));
     }
     let check = if arguments.verify {
         let question = Question { model: model.clone(), case: case.clone() };

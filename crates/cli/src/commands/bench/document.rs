@@ -31,12 +31,14 @@ pub(super) fn document(
         && compared.is_empty()
     {
         only["interrupted"] = json!(measured.interrupted);
+        only["notices"] = json!(measured.notices);
         return only.take();
     }
     json!({
         "schema": "siliconroute.bench/1",
         "campaign": measured.campaign.to_string(),
         "interrupted": measured.interrupted,
+        "notices": measured.notices,
         "results": results,
         "configurations": configurations.iter().map(configuration_document).collect::<Vec<_>>(),
         "comparisons": compared,
