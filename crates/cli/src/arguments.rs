@@ -8,7 +8,7 @@ mod fleet;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
 pub(crate) use self::bench::{Bench, Format};
 pub(crate) use self::fleet::{Export, Import};
@@ -38,6 +38,25 @@ pub(crate) struct Arguments {
     // Only `--profile-info` does without one.
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
+}
+
+/// The command line as clap knows it.
+pub(crate) fn command() -> clap::Command {
+    let number = |argument: clap::Arg| {
+        // Else a number below 0 is told to be an unknown flag, and not what is wrong with it.
+        if argument.get_action().takes_values() { argument.allow_negative_numbers(true) } else { argument }
+    };
+    Arguments::command().mut_subcommands(move |command| {
+        command.mut_args(number).mut_subcommands(move |inner| inner.mut_args(number))
+    })
+}
+
+/// Reads the arguments of this program.
+///
+/// # Errors
+/// When they are not understood, or help is asked for.
+pub(crate) fn parse() -> Result<Arguments, clap::Error> {
+    Arguments::from_arg_matches(&command().try_get_matches()?)
 }
 
 impl Arguments {

@@ -12,15 +12,17 @@ mod usage;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use clap::error::ErrorKind as Misuse;
-use clap::{CommandFactory as _, Parser as _};
 use siliconroute::Error;
 use siliconroute::machine::describe_error;
 use siliconroute::router::WORKER_ARGUMENT;
 
-use arguments::Arguments;
 use output::{Output, VisibleErrors};
+
+/// Interrupts so close to the first one are the same wish: `timeout` sends one to the program and one to its group.
+const SAME_WISH: Duration = Duration::from_millis(300);
 
 /// What is said where a command is missing.
 const NO_COMMAND: &str = "'siliconroute' requires a subcommand but one was not provided";
@@ -35,16 +37,16 @@ fn main() -> ExitCode {
             }
         };
     }
-    let arguments = match Arguments::try_parse() {
+    let arguments = match arguments::parse() {
         Ok(arguments) => arguments,
         Err(error) => return usage::refuse(error),
     };
     if let Some(contradiction) = arguments.contradiction() {
-        let mut command = Arguments::command();
+        let mut command = arguments::command();
         return usage::refuse(command.error(Misuse::ArgumentConflict, contradiction));
     }
     if arguments.command.is_none() && !arguments.global.profile_info {
-        let mut command = Arguments::command();
+        let mut command = arguments::command();
         return usage::refuse(command.error(Misuse::MissingSubcommand, NO_COMMAND));
     }
     start_logging(arguments.global.verbose);
@@ -76,11 +78,14 @@ fn start_logging(verbosity: u8) {
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| VisibleErrors).without_time().init();
 }
 
-/// The first interrupt asks for an orderly stop, the second one ends the program at once.
+/// The first interrupt asks for an orderly stop, a later one ends the program at once.
 fn listen_for_interrupts(cancelled: &Arc<AtomicBool>) {
     let cancelled = Arc::clone(cancelled);
+    let mut first = None;
     let handler = move || {
-        if cancelled.swap(true, Ordering::Relaxed) {
+        cancelled.store(true, Ordering::Relaxed);
+        let first = *first.get_or_insert_with(Instant::now);
+        if first.elapsed() > SAME_WISH {
             end_now();
         }
     };

@@ -48,8 +48,10 @@ fn make_visible(error: &mut clap::Error) {
 
 fn print(error: &clap::Error, code: ExitCode) -> ExitCode {
     match error.print() {
-        // Nothing is left to say when even this cannot be written.
-        Err(lost) if lost.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
+        Err(lost) if lost.kind() != std::io::ErrorKind::BrokenPipe => {
+            Output::new(false, false).message(format!("error: cannot write to standard output: {lost}"));
+            ExitCode::FAILURE
+        }
         _ => code,
     }
 }

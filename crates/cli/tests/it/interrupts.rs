@@ -55,11 +55,25 @@ fn an_interrupted_benchmark_is_one_document_of_what_was_measured() {
 }
 
 #[test]
-fn a_second_interrupt_ends_the_program_at_once() {
+fn two_interrupts_at_once_are_one() {
     let sandbox = Sandbox::new();
     let mut running = Running::start(&sandbox, ENDLESS);
     running.wait_for("measuring");
     running.signal("INT");
+    running.signal("TERM");
+    let (status, out, messages) = running.end();
+    assert_eq!(status.code(), Some(130), "{messages}");
+    let document: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(document["error"]["code"], "interrupted");
+}
+
+#[test]
+fn a_later_interrupt_ends_the_program_at_once() {
+    let sandbox = Sandbox::new();
+    let mut running = Running::start(&sandbox, ENDLESS);
+    running.wait_for("measuring");
+    running.signal("INT");
+    std::thread::sleep(std::time::Duration::from_millis(350));
     running.signal("INT");
     let (status, out, messages) = running.end();
     assert_eq!(status.code(), Some(130), "{messages}");

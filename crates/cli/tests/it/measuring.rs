@@ -222,6 +222,7 @@ fn a_plan_is_shown_and_a_budget_kept() {
     assert!(plan["expected_s"].as_f64().unwrap() > 0.0);
     let text = sandbox.succeed(&["bench", "-m", MODEL, "--plan", "--budget", "0.1"]).out;
     assert!(text.contains("more than the budget"), "{text}");
+    sandbox.refuse(2, &["--budget -1 is no length of time"], &["bench", "-m", MODEL, "--budget", "-1"]);
     sandbox.refuse(2, &["--budget"], &["bench", "-m", MODEL, "--budget", "0"]);
     sandbox.refuse(2, &["--precision"], &["bench", "-m", MODEL, "--precision", "0"]);
 }

@@ -72,7 +72,8 @@ pub struct SessionSettings {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`+{setting}` in `{key}` is no setting of a target; there are `+threads=N`, `+spin=on|off`, `+block_base=N`, \
-     `+cores=performance|efficiency|0-3:6`, `+compile_cache`, `+concurrency=N` and `+again`"
+     `+cores=performance|efficiency|0-3:6`, `+compile_cache`, `+concurrency=N` and \
+     `+again`, with N from 1 to 1024"
 )]
 pub struct UnknownSessionSetting {
     key: String,
