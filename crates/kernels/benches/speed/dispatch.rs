@@ -1,6 +1,6 @@
 //! What a call with an empty body costs, on the pool and on simple ones, on a quiet and on a crowded machine.
 //!
-//! Invariant: pools take turns; each turn begins with calls that are not timed, so that no pool starts asleep.
+//! Invariant: pools take turns in a new order each time; each turn begins with calls that are not timed, so that no pool starts asleep.
 
 use std::error::Error;
 use std::hint::{black_box, spin_loop};
@@ -60,9 +60,11 @@ fn print_rows(machine: &str, threads: usize, sample: Duration, turns: usize) -> 
         ("this, Static, never looks".to_owned(), Box::new(|| empty(&never, Policy::Static))),
     ];
     let mut times = vec![Vec::new(); calls.len()];
-    for turn in 0..turns {
-        for offset in 0..calls.len() {
-            let which = (turn + offset) % calls.len();
+    let mut order: Vec<usize> = (0..calls.len()).collect();
+    let mut state = 1_u64;
+    for _ in 0..turns {
+        shuffle(&mut order, &mut state);
+        for &which in &order {
             times[which].push(nanoseconds_a_call(&calls[which].1, sample));
         }
     }
@@ -75,6 +77,18 @@ fn print_rows(machine: &str, threads: usize, sample: Duration, turns: usize) -> 
         );
     }
     Ok(())
+}
+
+/// Puts `items` into another order: what a pool leaves behind, such as where its threads sleep, must not always meet
+/// the same one.
+fn shuffle(items: &mut [usize], state: &mut u64) {
+    for last in (1..items.len()).rev() {
+        // Marsaglia, "Xorshift RNGs" (2003), and the shuffle of Fisher and Yates.
+        *state ^= *state << 13;
+        *state ^= *state >> 7;
+        *state ^= *state << 17;
+        items.swap(last, (*state % (last as u64 + 1)) as usize);
+    }
 }
 
 fn nanoseconds_a_call(call: &dyn Fn(), sample: Duration) -> f64 {

@@ -6,7 +6,7 @@
 #![expect(unsafe_code, reason = "the job lies in a cell that the protocol guards")]
 
 use super::sync::{
-    AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering, UnsafeCell, park, spin_loop,
+    AtomicBool, AtomicU64, AtomicUsize, Ordering, Thread, UnsafeCell, current, park, spin_loop,
 };
 
 /// Workers that one hand-over can serve.
@@ -56,7 +56,8 @@ pub(super) struct Handover<J, P> {
     gate: OwnLines<Gate>,
     /// Whether a caller has the turn, and the patience of whoever has it.
     turn: OwnLines<(AtomicBool, UnsafeCell<P>)>,
-    sleep: (Mutex<()>, Condvar),
+    /// The caller that sleeps: written by it before it marks the gate, read by the worker that finds the mark.
+    sleeper: UnsafeCell<Option<Thread>>,
 }
 
 #[derive(Debug)]
@@ -66,8 +67,8 @@ struct Gate {
     steals: AtomicUsize,
 }
 
-// SAFETY: the cells are the only parts that are not `Sync`. The gate orders accesses to the job, and the turn those to
-// the patience; both go from thread to thread, hence `Send`.
+// SAFETY: the cells are the only parts that are not `Sync`. The gate orders accesses to the job and to the sleeper, and
+// the turn those to the patience; all go from thread to thread, hence `Send`.
 unsafe impl<J: Copy + Send, P: Send> Sync for Handover<J, P> {}
 
 impl<J: Copy + Send, P: Patience> Handover<J, P> {
@@ -79,7 +80,7 @@ impl<J: Copy + Send, P: Patience> Handover<J, P> {
             job: OwnLines((AtomicU64::new(0), UnsafeCell::new(idle))),
             gate: OwnLines(gate),
             turn: OwnLines((AtomicBool::new(false), UnsafeCell::new(patience))),
-            sleep: (Mutex::new(()), Condvar::new()),
+            sleeper: UnsafeCell::new(None),
         }
     }
 
@@ -151,9 +152,12 @@ impl<J: Copy + Send, P: Patience> Handover<J, P> {
     fn leave(&self) {
         let before = self.gate.0.inside.fetch_sub(1, Ordering::AcqRel);
         if before == CALLER_SLEEPS | 1 {
-            // Taken and let go, so that the caller either sees the gate empty or already waits.
-            drop(self.sleep.0.lock());
-            self.sleep.1.notify_one();
+            // SAFETY: it was written before the mark, and is not written again until the mark is gone.
+            let caller = self.sleeper.with(|place| unsafe { (*place).clone() });
+            self.gate.0.inside.store(0, Ordering::Release);
+            if let Some(caller) = caller {
+                caller.unpark();
+            }
         }
     }
 
@@ -191,13 +195,14 @@ impl<J: Copy + Send, P: Patience> Handover<J, P> {
 
     fn sleep_until_empty(&self) {
         let inside = &self.gate.0.inside;
+        // SAFETY: only the holder of the turn sleeps here, and the worker that read the last sleeper has let go of it.
+        self.sleeper.with_mut(|place| unsafe { *place = Some(current()) });
         if inside.fetch_or(CALLER_SLEEPS, Ordering::AcqRel) & INSIDE == 0 {
             return;
         }
-        // Nothing is guarded by the lock but the moment of going to sleep, so its poison says nothing.
-        let mut guard = self.sleep.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        while inside.load(Ordering::Acquire) & INSIDE != 0 {
-            guard = self.sleep.1.wait(guard).unwrap_or_else(std::sync::PoisonError::into_inner);
+        // Not before the mark is gone, which the last worker takes away when it has read who sleeps.
+        while inside.load(Ordering::Acquire) != 0 {
+            park();
         }
     }
 }

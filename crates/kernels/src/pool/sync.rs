@@ -7,8 +7,7 @@ use std::cell;
 
 pub(super) use std::hint::spin_loop;
 pub(super) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-pub(super) use std::sync::{Condvar, Mutex};
-pub(super) use std::thread::park;
+pub(super) use std::thread::{Thread, current, park};
 
 /// A cell that is accessed inside of closures, as a model checker wants it.
 #[derive(Debug)]

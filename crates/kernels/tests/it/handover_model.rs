@@ -22,8 +22,7 @@ mod sync {
     pub(super) use loom::cell::UnsafeCell;
     pub(super) use loom::hint::spin_loop;
     pub(super) use loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-    pub(super) use loom::sync::{Condvar, Mutex};
-    pub(super) use loom::thread::park;
+    pub(super) use loom::thread::{Thread, current, park};
 }
 
 /// Looks a fixed number of times.
