@@ -1,6 +1,7 @@
 //! The workloads that are told apart and the goals that a user may have.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +20,29 @@ pub enum Workload {
 impl Workload {
     /// All workloads, in their usual order.
     pub const ALL: [Self; 3] = [Self::Sustained, Self::IdleLoaded, Self::ColdStart];
+
+    /// A session that has rested this long is at rest; one that has rested less is still running.
+    ///
+    /// It is the shortest rest that waking is measured after: clocks, caches and spinning threads of a target that
+    /// paused for less are nearer to those of one that did not pause than to those after the usual rest of 10 s.
+    pub const REST_FROM: Duration = Duration::from_millis(500);
+
+    /// The workload that a run is in, or would be in.
+    ///
+    /// `rested` is the time since the end of the session's last run; `None` where it has not run yet, since the first run
+    /// of a session belongs to its cold start.
+    pub fn inferred(session_alive: bool, rested: Option<Duration>) -> Self {
+        match rested {
+            Some(rested) if session_alive => {
+                if rested < Self::REST_FROM {
+                    Self::Sustained
+                } else {
+                    Self::IdleLoaded
+                }
+            }
+            _ => Self::ColdStart,
+        }
+    }
 
     /// Position in [`Self::ALL`].
     pub fn index(self) -> usize {
@@ -71,3 +95,6 @@ impl fmt::Display for Goal {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;
