@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::accuracy::AccuracyClass;
 use crate::knowledge::{Energy, Exclusion, Knowledge, TargetIndex, Verdicts};
+use crate::learning::{Explored, Live, explore};
 use crate::model::Case;
 use crate::predict::Basis;
 use crate::statistics::Interval;
@@ -72,17 +73,25 @@ pub enum Source {
         /// Whether how far machines differ is assumed, since no two of them tell.
         assumed: bool,
     },
+    /// Runs of this very case on this target, since knowledge was made.
+    Served {
+        /// How many.
+        runs: u64,
+        /// Whether it is what the target needs while others load its chip or heat slows it down.
+        strained: bool,
+    },
     /// What else was measured on this machine.
     Predicted(Basis),
 }
 
 impl Source {
-    /// `measured`, `imported`, or what weighs most in the prediction: `same-model`, `other-targets`, or a law such as
+    /// `measured`, `imported`, `served`, or what weighs most in the prediction: `same-model`, `other-targets`, or a law such as
     /// `F2`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Measured { .. } => "measured",
             Self::Imported { .. } => "imported",
+            Self::Served { .. } => "served",
             Self::Predicted(basis) => basis.name(),
         }
     }
@@ -126,6 +135,8 @@ pub struct Decision<'k> {
     pub goal: Goal,
     /// The rules that fired.
     pub fired: SmallVec<[Fired; 4]>,
+    /// Why the chosen target is not the one that is believed to be the best; `None` where it is.
+    pub exploration: Option<Explored>,
     /// All targets, in the order of the knowledge.
     pub candidates: SmallVec<[Candidate<'k>; INLINE_TARGETS]>,
 }
@@ -137,6 +148,21 @@ static NO_PREDICTION: Exclusion = Exclusion::NoPrediction;
 ///
 /// Equal scores go to the target listed first. The work is linear in the number of targets.
 pub fn decide<'k>(knowledge: &'k Knowledge, query: &Query<'_>, context: &Context) -> Decision<'k> {
+    decide_live(knowledge, None, query, context)
+}
+
+/// [`decide`], where runs since the knowledge was made have told more.
+///
+/// What is believed of a time after runs of the case takes the place of what knowledge says of it. Where the context
+/// allows it, a target may be chosen to be [looked at again](explore): only where time decides, on mains, and without a
+/// deadline.
+pub fn decide_live<'k>(
+    knowledge: &'k Knowledge,
+    live: Option<&Live>,
+    query: &Query<'_>,
+    context: &Context,
+) -> Decision<'k> {
+    let live = live.filter(|_| !context.ignore_measurements).map(|live| live.of_case(query.case.id));
     let cells = if context.ignore_measurements { None } else { knowledge.cells(query.case.id) };
     let verdicts = knowledge.verdicts(query.case.id, query.case.model);
     let workload = query.workload.index();
@@ -158,6 +184,13 @@ pub fn decide<'k>(knowledge: &'k Knowledge, query: &Query<'_>, context: &Context
             Some(rest_ns) => outlook.map(|usual| knowledge.after_rest(query.case, target, usual, rest_ns)),
             None => outlook,
         };
+        let outlook = match &live {
+            Some(live) => live.outlook(index, query.workload, outlook).map(|usual| {
+                let strained = context.strains(knowledge.target(target), query.rules);
+                if strained { live.under_strain(index, usual) } else { usual }
+            }),
+            None => outlook,
+        };
         let energy = match outlook {
             Ok(prediction) => knowledge.energy(query.case.id, target, query.workload, prediction),
             Err(_) => None,
@@ -166,7 +199,41 @@ pub fn decide<'k>(knowledge: &'k Knowledge, query: &Query<'_>, context: &Context
     }
     let rank::Ranking { chosen, runner_up, goal, fired } =
         rank::rank(knowledge, query, context, &mut candidates);
-    Decision { chosen, runner_up, goal, fired, candidates }
+    let mut decision = Decision { chosen, runner_up, goal, fired, exploration: None, candidates };
+    let explored = explore_instead(knowledge, query, context, &decision);
+    if let Some((target, explored)) = explored {
+        (decision.chosen, decision.runner_up) = (Some(target), chosen);
+        decision.exploration = Some(explored);
+    }
+    decision
+}
+
+/// What is worth a look instead of the chosen target, where looking is allowed.
+fn explore_instead(
+    knowledge: &Knowledge,
+    query: &Query<'_>,
+    context: &Context,
+    decision: &Decision<'_>,
+) -> Option<(TargetIndex, Explored)> {
+    let allowance = context.exploration.as_ref()?;
+    let (on_battery, limits) = (context.charge_on_battery_percent.is_some(), query.limits);
+    if on_battery || limits.deadline_ns.is_some() || decision.goal != Goal::Fastest {
+        return None;
+    }
+    let time_in = |target, workload| {
+        let measured = knowledge.estimate(query.case.id, target, workload).map(|it| it.time_ns);
+        measured.or_else(|| knowledge.predicted(query.case, target, workload).map(|it| it.time_ns))
+    };
+    let start_ns = |target| match &allowance.open {
+        Some(open) if !open.contains(&target) => time_in(target, Workload::ColdStart),
+        // While one target runs, the others rest, and the first run of a look wakes one up.
+        _ if query.workload == Workload::Sustained => {
+            let [rested, running] = [Workload::IdleLoaded, Workload::Sustained].map(|it| time_in(target, it));
+            Some(rested.zip(running).map_or(0.0, |(rested, running)| (rested - running).max(0.0)))
+        }
+        _ => Some(0.0),
+    };
+    explore(&decision.candidates, decision.chosen?, allowance, start_ns)
 }
 
 /// What is predicted of a target that was not measured on the case in the workload.

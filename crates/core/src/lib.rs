@@ -5,7 +5,7 @@
 //!
 //! Reading order: `identity`, `reading`, `tensor`, `model`, `chip`, `chip_figure`, `target`, `workload`,
 //! `accuracy`, `energy`, `trial`, `statistics`, `fleet`, `nnls`, `form`, `cholesky`, `predict`, `transfer`, `knowledge`,
-//! `crossover`, `decide`, `regret`, `tuning`.
+//! `crossover`, `decide`, `learning`, `regret`, `tuning`.
 
 pub mod accuracy;
 pub mod chip;
@@ -18,6 +18,7 @@ pub mod fleet;
 pub mod form;
 pub mod identity;
 pub mod knowledge;
+pub mod learning;
 pub mod model;
 pub mod nnls;
 pub mod predict;

@@ -10,7 +10,6 @@ mod center;
 mod change;
 mod comparison;
 mod dependence;
-#[cfg(test)]
 pub(crate) mod draws;
 mod drift;
 mod interval;
@@ -30,6 +29,7 @@ pub use comparison::{
     Comparison, PairedRound, SIGNIFICANCE, Scope, Verdict, compare_paired, compare_unpaired, judge_together,
 };
 pub use dependence::{Dependence, estimate_dependence};
+pub use draws::Draws;
 pub use drift::{Drift, estimate_drift};
 pub use interval::{Interval, median_interval};
 pub use replication::Replication;

@@ -5,8 +5,11 @@
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use crate::chip::ChipKey;
+use super::Rules;
+use crate::chip::{ChipKey, ChipKind};
 use crate::knowledge::TargetIndex;
+use crate::learning::Allowance;
+use crate::target::Target;
 
 /// What the machine is like now.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -24,6 +27,9 @@ pub struct Context {
     pub chips: SmallVec<[ChipNow; 4]>,
     /// Targets that failed lately.
     pub quarantined: SmallVec<[TargetIndex; 4]>,
+    /// What looking at other targets may cost; absent where nothing is explored.
+    #[serde(default)]
+    pub exploration: Option<Allowance>,
 }
 
 /// What a chip is doing now.
@@ -41,5 +47,21 @@ impl Context {
     /// What is known of `chip`.
     pub fn chip(&self, chip: &ChipKey) -> Option<&ChipNow> {
         self.chips.iter().find(|now| now.chip == *chip)
+    }
+
+    /// Whether the chip of `target` is under strain, by the limits of `rules`: loaded by others, or so hot that its clocks
+    /// may fall. A run then tells little of the usual time.
+    pub fn strains(&self, target: &Target, rules: &Rules) -> bool {
+        if self.chips.is_empty() {
+            return false;
+        }
+        let Some(now) = self.chip(&target.chip) else { return false };
+        let over = |value: Option<f64>, limit: Option<f64>| {
+            value.zip(limit).is_some_and(|(value, limit)| value > limit)
+        };
+        // The rule on busy chips leaves the CPU out, since a decision cannot tell its own load from others' there.
+        let busy = over(now.busy_percent, rules.busy_chip.map(|rule| rule.over_percent));
+        let hot = over(now.celsius, rules.hot_chip.map(|rule| rule.over_celsius));
+        (busy && target.chip_kind != ChipKind::Cpu) || hot
     }
 }

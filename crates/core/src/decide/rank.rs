@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::context::Context;
 use super::rules::{Bar, Fired, Rules};
-use super::{Candidate, INLINE_TARGETS, Limits, Prediction, Query};
+use super::{Candidate, INLINE_TARGETS, Limits, Prediction, Query, Source};
 use crate::chip::ChipKind;
 use crate::knowledge::{Knowledge, TargetIndex};
 use crate::workload::{Goal, Workload};
@@ -116,7 +116,7 @@ fn effective_time(
     candidate: &mut Candidate<'_>,
     fired: &mut SmallVec<[Fired; 4]>,
 ) -> Option<f64> {
-    let Ok(Prediction { time_ns, .. }) = candidate.outlook else { return None };
+    let Ok(Prediction { time_ns, source, .. }) = candidate.outlook else { return None };
     if candidate.barred.is_some() {
         return None;
     }
@@ -124,8 +124,11 @@ fn effective_time(
     let entry = knowledge.target(target);
     let Some(now) = context.chip(&entry.chip) else { return Some(time_ns) };
     let mut time = time_ns;
+    // What runs under strain have told holds the load already.
+    let told = matches!(source, Source::Served { strained: true, .. });
     if let (Some(rule), Some(busy_percent)) = (rules.busy_chip, now.busy_percent)
         && entry.chip_kind != ChipKind::Cpu
+        && !told
         && busy_percent > rule.over_percent
     {
         fired.push(Fired::BusyChip { target, busy_percent, factor: rule.factor });

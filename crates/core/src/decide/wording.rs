@@ -21,7 +21,12 @@ impl Decision<'_> {
             _ => self.of_time(knowledge, chosen, next),
         };
         let rules = self.fired.iter().map(|fired| fired.sentence(knowledge));
-        std::iter::once(sentence).chain(rules).collect::<Vec<_>>().join("; ")
+        let explored = self.exploration.map(|explored| {
+            let best = &knowledge.target(explored.instead_of).key;
+            let [cost, left] = [explored.expected_cost_ns, explored.left_ns].map(format_duration_ns);
+            format!("it is looked at again, since it may be faster than {best}: expected to cost {cost} of the {left} left")
+        });
+        std::iter::once(sentence).chain(rules).chain(explored).collect::<Vec<_>>().join("; ")
     }
 
     fn of_time(&self, knowledge: &Knowledge, chosen: &Candidate<'_>, next: Option<&Candidate<'_>>) -> String {
@@ -31,7 +36,7 @@ impl Decision<'_> {
         let time = format_duration_ns(best.time_ns);
         let range = format!("95 % interval {}", format_interval_ns(best.interval, " to "));
         let needs = match best.source {
-            Source::Measured { .. } => "needs",
+            Source::Measured { .. } | Source::Served { .. } => "needs",
             Source::Imported { .. } => "is expected to need",
             Source::Predicted(Basis { extrapolated: false, .. }) => "is predicted to need",
             Source::Predicted(Basis { extrapolated: true, .. }) => "may need",
@@ -87,6 +92,11 @@ impl Source {
                 let s = if *machines == 1 { "" } else { "s" };
                 let how = if *assumed { ", how far such machines differ being assumed" } else { "" };
                 format!("imported from {machines} other machine{s} of this kind{how}")
+            }
+            Self::Served { runs, strained } => {
+                let s = if *runs == 1 { "" } else { "s" };
+                let when = if *strained { " under strain" } else { "" };
+                format!("as {runs} run{s}{when} showed")
             }
             Self::Predicted(basis) => format!("predicted {}", basis.sentence()),
         }

@@ -2,10 +2,7 @@
 //!
 //! Invariant: one seed gives one series on every machine.
 
-#[path = "../../src/statistics/draws.rs"]
-mod draws;
-
-pub(crate) use draws::Draws;
+pub(crate) use siliconroute_core::statistics::Draws;
 
 /// A kind of timing noise around a time of 1.
 #[derive(Debug, Clone, Copy)]

@@ -1,0 +1,246 @@
+//! What is believed of the time of one case on one target in one workload, run by run.
+//!
+//! Invariant: one wild run moves the belief by a bounded step; runs that stay away move it within a few of them.
+
+use crate::statistics::Interval;
+
+/// How much the true log time may wander in a day: its standard deviation.
+const WANDER_PER_DAY: f64 = 0.05;
+
+/// Nanoseconds of a day.
+const DAY_NS: f64 = 86_400e9;
+
+/// The level from before a change may come back: within this time half of the way to it is taken up into the doubt.
+///
+/// Heat and other programs slow a chip down for minutes; without this, a target would be left for good.
+const RETURN_NS: f64 = 300e9;
+
+/// Standard deviation of the log time of what rests on something that was changed: a factor of two either way is likely.
+const DOUBT: f64 = std::f64::consts::LN_2;
+
+/// Sessions of one configuration differ by more than the interval of one session's samples tells.
+const LEAST_DOUBT: f64 = 0.05;
+
+/// A run counts as no further away than so many standard deviations.
+const CLIP: f64 = 2.5;
+
+/// The scatter of runs is never believed to be less than this share of their time.
+const LEAST_SCATTER: f64 = 0.01;
+
+/// The least weight of one run in the believed scatter, and how many runs the scatter before any run counts as.
+const SCATTER_GAIN: f64 = 0.05;
+const RUNS_BEFORE: f64 = 4.0;
+
+/// Deviation that the detector lets pass in each run, and the sum from which it speaks, in standard deviations.
+///
+/// Against a shift of twice the allowance the sums of Page ("Continuous Inspection Schemes", Biometrika 41, 1954) speak
+/// soonest. For normal scatter these two let a false alarm pass about once in ten thousand runs.
+const ALLOWANCE: f64 = 0.75;
+const ALARM: f64 = 5.0;
+
+/// A single run counts in the sums as no further away than this, so that neither one nor two speak alone.
+const MOST_IN_SUM: f64 = 3.0;
+
+/// Standard deviation of the log time about a single run of which nothing was known before.
+const FIRST_RUN: f64 = 0.3;
+
+/// Runs that are kept to start anew from after a change.
+const KEPT: usize = 4;
+
+/// The time of one case on one target in one workload, as runs have told it.
+///
+/// A local level model in log time: the level wanders slowly, runs scatter about it. The level is followed by a Kalman
+/// filter whose steps are clipped (Masreliez and Martin, "Robust Bayesian Estimation for the Linear Model and Robustifying
+/// the Kalman Filter", IEEE Transactions on Automatic Control 22, 1977).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Belief {
+    /// The level: the logarithm of the time in nanoseconds.
+    level: f64,
+    /// Variance of what was believed of the level before the runs that `weight` counts.
+    prior: f64,
+    /// Runs that tell the level. Their number is kept rather than their variance, since the scatter is found out only
+    /// with them.
+    weight: f64,
+    /// Variance of runs about the level.
+    scatter: f64,
+    /// When the level was looked at last, in nanoseconds of any clock that does not go back.
+    seen_ns: u64,
+    /// Page's sums, upwards and downwards.
+    sums: [f64; 2],
+    /// The level when neither of them stood above 0 last: a change draws the level along before it is noticed.
+    calm: f64,
+    /// Log times of the latest runs, newest last.
+    recent: [f64; KEPT],
+    /// Runs observed.
+    runs: u64,
+    /// How far the level lay elsewhere before it changed, in log time; 0 where it has not.
+    shift: f64,
+    /// When it changed.
+    changed_ns: u64,
+    /// Runs observed since.
+    runs_since: u64,
+}
+
+/// The level has changed: a driver, a power plan, throttling.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Change {
+    /// The new time over the old one.
+    pub ratio: f64,
+}
+
+impl Belief {
+    /// What a prediction makes believe before any run: its time and the relative width of its interval.
+    ///
+    /// `None` where `time_ns` is no positive number. An interval without width counts as one of the least scatter.
+    pub fn from_prediction(time_ns: f64, interval: Interval, now_ns: u64) -> Option<Self> {
+        let level = time_ns.ln();
+        if !level.is_finite() {
+            return None;
+        }
+        let deviation = log_deviation(interval);
+        Some(Self {
+            level,
+            prior: deviation * deviation,
+            weight: 0.0,
+            // Until runs tell it: about what sessions of one configuration differ by.
+            scatter: 0.1 * 0.1,
+            seen_ns: now_ns,
+            sums: [0.0; 2],
+            calm: level,
+            recent: [level; KEPT],
+            runs: 0,
+            shift: 0.0,
+            changed_ns: 0,
+            runs_since: 0,
+        })
+    }
+
+    /// What one run makes believe where nothing was predicted; `None` where `time_ns` is no positive number.
+    pub fn from_run(time_ns: f64, now_ns: u64) -> Option<Self> {
+        let half = (1.96 * FIRST_RUN).exp();
+        let interval = Interval { low: time_ns / half, high: time_ns * half };
+        Self::from_prediction(time_ns, interval, now_ns)
+    }
+
+    /// Takes over a run of `time_ns` at `now_ns`, and says whether the level has changed.
+    ///
+    /// A time that is no positive number is passed over.
+    pub fn observe(&mut self, time_ns: f64, now_ns: u64) -> Option<Change> {
+        let seen = time_ns.ln();
+        if !seen.is_finite() {
+            return None;
+        }
+        let variance = self.variance_at(now_ns);
+        self.set_variance(variance);
+        self.seen_ns = self.seen_ns.max(now_ns);
+        self.runs += 1;
+        self.runs_since += 1;
+        self.recent.rotate_left(1);
+        self.recent[KEPT - 1] = seen;
+        let spread = (variance + self.scatter).sqrt();
+        let innovation = seen - self.level;
+        let standard = (innovation / spread).clamp(-MOST_IN_SUM, MOST_IN_SUM);
+        self.sums =
+            [(self.sums[0] + standard - ALLOWANCE).max(0.0), (self.sums[1] - standard - ALLOWANCE).max(0.0)];
+        if self.sums.iter().any(|sum| *sum > ALARM) {
+            return Some(self.start_anew(now_ns));
+        }
+        let step = innovation.clamp(-CLIP * spread, CLIP * spread);
+        self.level += variance / (variance + self.scatter) * step;
+        self.weight += 1.0;
+        if self.sums.iter().all(|&sum| sum <= 0.0) {
+            self.calm = self.level;
+        }
+        // The innovation holds the doubt about the level, too; only what is left of it is scatter.
+        let scatter = (step * step - self.variance()).max(LEAST_SCATTER * LEAST_SCATTER);
+        let weight = SCATTER_GAIN.max(1.0 / (self.runs as f64 + RUNS_BEFORE));
+        self.scatter += weight * (scatter - self.scatter);
+        None
+    }
+
+    /// Takes the runs since the change began for the new level.
+    fn start_anew(&mut self, now_ns: u64) -> Change {
+        let upwards = self.sums[0] > self.sums[1];
+        let beyond = |&seen: &f64| if upwards { seen > self.level } else { seen < self.level };
+        // The runs before the change lie at the front, on the other side of the level or near it.
+        let kept = self.recent.iter().rev().take_while(|seen| beyond(seen)).count().max(1);
+        let mut latest: Vec<f64> = self.recent[KEPT - kept..].to_vec();
+        latest.sort_by(f64::total_cmp);
+        let level = f64::midpoint(latest[(kept - 1) / 2], latest[kept / 2]);
+        self.shift = level - self.calm;
+        (self.changed_ns, self.runs_since) = (now_ns, 0);
+        (self.level, self.calm) = (level, level);
+        (self.prior, self.weight) = (2.0 * self.scatter / kept as f64, 0.0);
+        self.sums = [0.0; 2];
+        Change { ratio: self.shift.exp() }
+    }
+
+    /// Widens what is believed, since something that the time rests on was changed: a driver, a provider, a power plan.
+    pub fn doubt(&mut self) {
+        self.set_variance(self.variance().max(DOUBT * DOUBT));
+        self.sums = [0.0; 2];
+    }
+
+    /// The level's variance at `now_ns`, which grows while nothing is seen, and sooner where the level has just changed.
+    fn variance_at(&self, now_ns: u64) -> f64 {
+        let unseen_ns = now_ns.saturating_sub(self.seen_ns) as f64;
+        let wandered = WANDER_PER_DAY * WANDER_PER_DAY * unseen_ns / DAY_NS;
+        // Half of the way back to the level before lies within one standard deviation, so that level within two.
+        let returned = 0.5 * self.shift * (unseen_ns / RETURN_NS).min(1.0);
+        self.variance() + (wandered + returned * returned).min(DOUBT * DOUBT)
+    }
+
+    /// Variance of what is believed of the level, as of the last look.
+    fn variance(&self) -> f64 {
+        1.0 / (1.0 / self.prior + self.weight / self.scatter)
+    }
+
+    fn set_variance(&mut self, variance: f64) {
+        if variance < self.prior {
+            self.weight = self.scatter * (1.0 / variance - 1.0 / self.prior);
+        } else {
+            (self.prior, self.weight) = (variance, 0.0);
+        }
+    }
+
+    /// The time that is believed, in nanoseconds.
+    pub fn time_ns(&self) -> f64 {
+        self.level.exp()
+    }
+
+    /// Standard deviation of the believed log time at `now_ns`.
+    pub fn deviation(&self, now_ns: u64) -> f64 {
+        self.variance_at(now_ns).sqrt()
+    }
+
+    /// Where the time lies with 95 % confidence at `now_ns`.
+    pub fn interval(&self, now_ns: u64) -> Interval {
+        let half = 1.96 * self.deviation(now_ns);
+        Interval { low: (self.level - half).exp(), high: (self.level + half).exp() }
+    }
+
+    /// When a run was observed last, or the belief begun.
+    pub fn seen_ns(&self) -> u64 {
+        self.seen_ns
+    }
+
+    /// Runs observed.
+    pub fn runs(&self) -> u64 {
+        self.runs
+    }
+
+    /// When the time changed last and how many runs were observed since; `None` where it has not.
+    pub fn changed(&self) -> Option<(u64, u64)> {
+        (self.shift != 0.0).then_some((self.changed_ns, self.runs_since))
+    }
+}
+
+/// Standard deviation of the log time that a 95 % interval speaks of, at least what sessions differ by.
+pub(super) fn log_deviation(interval: Interval) -> f64 {
+    // Half of the log width is 1.96 standard deviations.
+    let width = (interval.high / interval.low).ln() / (2.0 * 1.96);
+    if width.is_finite() { width.max(LEAST_DOUBT) } else { DOUBT }
+}
+
+#[cfg(test)]
+mod tests;
