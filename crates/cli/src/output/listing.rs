@@ -14,6 +14,9 @@ use super::visible::visible;
 const LEAST_COLUMN: usize = 5;
 const BETWEEN_COLUMNS: usize = 3;
 
+/// Characters that a grid of any number of columns needs: in fewer, names of sensors and targets fall to pieces.
+const NARROWEST_GRID: usize = 28;
+
 /// A table under construction.
 #[derive(Debug)]
 pub(crate) struct Listing {
@@ -51,9 +54,18 @@ impl Listing {
     pub(super) fn text(&self, width: Option<u16>) -> String {
         let least = self.columns.len() * (LEAST_COLUMN + BETWEEN_COLUMNS) + 1;
         match width {
-            Some(width) if usize::from(width) < least => self.records(width),
+            Some(width) if usize::from(width) < least.max(NARROWEST_GRID) => self.records(width),
             width => self.grid(width),
         }
+    }
+
+    /// The table as lines for a view of `width` columns: a grid, or where that is too narrow each row as its cells, which
+    /// are set apart by colons and wrap.
+    pub(super) fn view(&self, width: u16) -> Vec<String> {
+        if usize::from(width) >= NARROWEST_GRID {
+            return self.text(Some(width)).lines().map(str::to_owned).collect();
+        }
+        self.rows.iter().flat_map(|cells| wrapped(&cells.join(": "), width)).collect()
     }
 
     /// The table as HTML.
@@ -104,6 +116,44 @@ impl Listing {
         };
         self.rows.iter().map(record).collect::<Vec<_>>().join("\n\n")
     }
+}
+
+/// `text` in lines of `width` columns at most; those after the first are set in.
+pub(super) fn wrapped(text: &str, width: u16) -> Vec<String> {
+    let (mut lines, room) = (vec![String::new()], usize::from(width).max(2));
+    for word in text.split_whitespace() {
+        let mut word = word;
+        loop {
+            let line = lines.last_mut().expect("there is always a line");
+            let begun = !line.trim().is_empty();
+            let used = console::measure_text_width(line) + usize::from(begun);
+            if used + console::measure_text_width(word) <= room {
+                if begun {
+                    line.push(' ');
+                }
+                line.push_str(word);
+                break;
+            }
+            if !begun {
+                // A word that no line holds is cut.
+                let mut end = 0;
+                for (at, character) in word.char_indices() {
+                    let next = at + character.len_utf8();
+                    if used + console::measure_text_width(&word[..next]) > room && at > 0 {
+                        break;
+                    }
+                    end = next;
+                }
+                line.push_str(&word[..end]);
+                word = &word[end..];
+                if word.is_empty() {
+                    break;
+                }
+            }
+            lines.push(" ".to_owned());
+        }
+    }
+    lines
 }
 
 /// Text as it stands between tags.

@@ -6,7 +6,7 @@ use std::io;
 
 use console::Term;
 
-use super::listing::Listing;
+use super::listing::{Listing, wrapped};
 use super::visible::visible;
 
 /// A terminal on standard output that holds one frame.
@@ -24,14 +24,15 @@ impl Screen {
         term.is_term().then_some(Self { term, size: (0, 0) })
     }
 
-    /// Draws a frame over the last one: a line, the table, then lines that are cut where they are too long.
+    /// Draws a frame over the last one: a line, the table, then lines, which wrap.
     pub(crate) fn draw(&mut self, title: &str, listing: &Listing, below: &[String]) -> io::Result<()> {
         let size = self.term.size();
         let (height, width) = (usize::from(size.0), size.1);
-        let table = listing.text(Some(width));
-        let lines: Vec<String> = std::iter::once(visible(title).into_owned())
-            .chain(table.lines().map(str::to_owned))
-            .chain(below.iter().map(|line| visible(line).into_owned()))
+        let text = |line: &str| wrapped(&visible(line), width);
+        let lines: Vec<String> = text(title)
+            .into_iter()
+            .chain(listing.view(width))
+            .chain(below.iter().flat_map(|line| text(line)))
             .collect();
         if self.size == size {
             self.term.move_cursor_to(0, 0)?;
@@ -41,7 +42,7 @@ impl Screen {
         }
         for line in fitting(lines, height.saturating_sub(1)) {
             self.term.clear_line()?;
-            // A wrapped line would shift all others.
+            // A line that the terminal wraps would shift all others.
             self.term.write_line(&console::truncate_str(&line, usize::from(width), "…"))?;
         }
         self.term.clear_to_end_of_screen()
@@ -54,7 +55,8 @@ fn fitting(mut lines: Vec<String>, height: usize) -> Vec<String> {
     if lines.len() > height {
         let hidden = lines.len() - height + 1;
         lines.truncate(height - 1);
-        lines.push(format!("… and {hidden} lines more; `siliconroute top --once` shows all"));
+        // The number comes first, so that a narrow terminal shows it.
+        lines.push(format!("… {hidden} lines more; `siliconroute top --once` shows all"));
     }
     lines
 }
@@ -69,7 +71,7 @@ mod tests {
         assert_eq!(fitting(lines(3), 3), lines(3));
         let cut = fitting(lines(10), 4);
         assert_eq!(cut.len(), 4);
-        assert_eq!((cut[2].as_str(), cut[3].split_whitespace().nth(2)), ("2", Some("7")));
+        assert_eq!((cut[2].as_str(), cut[3].split_whitespace().nth(1)), ("2", Some("7")));
         assert_eq!(fitting(lines(10), 0).len(), 2);
     }
 }

@@ -35,7 +35,7 @@ fn a_table_is_not_wrapped_where_there_is_no_terminal() {
 
 #[test]
 fn a_table_is_wrapped_to_its_terminal_and_nothing_is_lost() {
-    for width in [20, 40, 60] {
+    for width in [30, 40, 60] {
         let text = listing().text(Some(width));
         assert!(text.lines().all(|line| line.chars().count() <= usize::from(width)), "{text}");
         assert!(text.lines().count() > 5, "{text}");
@@ -59,6 +59,25 @@ fn a_terminal_too_narrow_for_the_columns_gets_each_row_as_a_list() {
         }
     }
     assert!(listing.text(Some(120)).contains('│'));
+}
+
+#[test]
+fn on_a_very_narrow_terminal_a_view_is_lines_of_whole_words() {
+    let mut listing = table(&["sensor", "now"]);
+    listing.add_row(["cpu temperature", "54 °C"]);
+    listing.add_row(["gpu:10de:2d18@0000:01:00.0 load", "at most 40 %"]);
+    let told = ["cpu temperature: 54", " °C", "gpu:10de:2d18@0000:0", " 1:00.0 load: at", " most 40 %"];
+    assert_eq!(listing.view(20), told);
+    assert!(listing.view(40).iter().any(|line| line.contains('│')));
+    for width in 0..30 {
+        let lines = listing::wrapped("a few words, 人工智能人工智能人工 and averyverylongword", width);
+        let widest = lines.iter().map(|line| console::measure_text_width(line)).max().unwrap();
+        assert!(widest <= usize::from(width).max(3), "{width}: {lines:?}");
+        let letters = |text: &str| text.split_whitespace().collect::<String>();
+        let joined = letters(&lines.concat());
+        assert_eq!(joined, letters("a few words, 人工智能人工智能人工 and averyverylongword"));
+    }
+    assert!(!listing.text(Some(20)).contains('│'), "{}", listing.text(Some(20)));
 }
 
 #[test]
