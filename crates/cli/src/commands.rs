@@ -7,6 +7,7 @@ mod doctor;
 mod evaluate;
 mod fit;
 mod fleet;
+mod interruption;
 mod models;
 mod packages;
 mod route;
@@ -93,13 +94,13 @@ pub(crate) fn run(
     if anew == Anew::Always && !matches!(command, Command::Up(_) | Command::Tune(_)) {
         session.router.tune(anew, &mut session.progress())?;
     }
-    match command {
+    let ran = match command {
         Command::Up(command) => up::run(&session, command, anew),
         Command::Tune(command) => tune::run(&session, command, anew),
         Command::Devices(command) => devices::run(&session, command),
         Command::Packages(command) => packages::run(&session, command),
         Command::Models(command) => models::run(&session, command),
-        Command::Top(command) => top::run(&session, command),
+        Command::Top(top) => top::run(&session, top, &|error| interruption::told(command, error)),
         Command::Bench(command) => bench::run(&session, command),
         Command::Fit => fit::run(&session),
         Command::Route(command) => route::run(&session, command),
@@ -108,7 +109,8 @@ pub(crate) fn run(
         Command::Export(command) => fleet::export(&session, command),
         Command::Import(command) => fleet::import(&session, command),
         Command::Doctor | Command::Config(_) | Command::Completions { .. } => Ok(ExitCode::SUCCESS),
-    }
+    };
+    ran.map_err(|error| interruption::told(command, error))
 }
 
 impl<'o> Session<'o> {

@@ -34,7 +34,10 @@ enum End {
     Stopped,
 }
 
-pub(super) fn run(session: &Session<'_>, arguments: &Top) -> Result<ExitCode, Error> {
+/// What an interrupt of this command means, for its document.
+type Told<'t> = &'t dyn Fn(Error) -> Error;
+
+pub(super) fn run(session: &Session<'_>, arguments: &Top, told: Told<'_>) -> Result<ExitCode, Error> {
     let router = &session.router;
     if arguments.record {
         router.require_writable("record what the sensors tell")?;
@@ -66,6 +69,7 @@ pub(super) fn run(session: &Session<'_>, arguments: &Top) -> Result<ExitCode, Er
         wanted,
         recorder: arguments.record.then(|| Recorder::new(started_unix_ms)),
         recorded: Duration::ZERO,
+        told,
     };
     let ended = if session.output.json {
         document(&mut watch, &sampler)
@@ -85,7 +89,8 @@ pub(super) fn run(session: &Session<'_>, arguments: &Top) -> Result<ExitCode, Er
 }
 
 fn seconds_in(seconds: f64, flag: &str, least: f64, most: f64) -> Result<Duration, Error> {
-    let unfit = || Error::Usage(format!("{flag} {seconds} must be from {least} to {most} seconds"));
+    let unfit =
+        || Error::Usage(format!("{flag} must be from {least} to {most} seconds, which {seconds} is not"));
     if !(least..=most).contains(&seconds) {
         return Err(unfit());
     }
@@ -105,6 +110,7 @@ struct Watch<'w, 'o> {
     wanted: Option<u64>,
     recorder: Option<Recorder>,
     recorded: Duration,
+    told: Told<'w>,
 }
 
 impl Watch<'_, '_> {
@@ -160,7 +166,7 @@ impl Watch<'_, '_> {
     fn judge(&self, end: End) -> Result<(), Error> {
         match end {
             End::Stopped if self.wanted.is_some() && self.session.router.is_cancelled() => {
-                Err(Error::Interrupted)
+                Err((self.told)(Error::Interrupted))
             }
             End::Complete | End::Stopped => Ok(()),
         }
