@@ -360,7 +360,7 @@ pub(crate) struct CaseArguments {
     pub(crate) batch: Option<u64>,
     #[command(flatten)]
     pub(crate) shape: Shape,
-    /// The workload: `sustained`, `idle_loaded` or `cold_start`.
+    /// The workload: `sustained`, `idle_loaded` or `cold_start`; inferred when absent.
     #[arg(long, value_name = "WORKLOAD")]
     pub(crate) workload: Option<String>,
     /// The goal: fastest, battery, balanced or cool.
@@ -369,10 +369,14 @@ pub(crate) struct CaseArguments {
     /// Milliseconds by which an inference is to be done with 95 % certainty; the cheapest target that meets it is taken.
     #[arg(long, value_name = "MS")]
     pub(crate) deadline: Option<f64>,
-    /// Leave out targets that draw more watts than this.
+    /// Inferences a second that are to be reached with 95 % certainty, one after the other; the cheapest target that
+    /// reaches them is taken. A batch counts as one.
+    #[arg(long, value_name = "N")]
+    pub(crate) throughput: Option<f64>,
+    /// Leave out targets that draw more watts than this at work; the setting `power_budget_watts` when absent.
     #[arg(long, value_name = "WATTS")]
     pub(crate) power_budget: Option<f64>,
-    /// Leave out targets that take more mebibytes of memory than this.
+    /// Leave out targets that take more mebibytes of memory than this; the setting `ram_budget_mib` when absent.
     #[arg(long, value_name = "MIB")]
     pub(crate) ram_budget: Option<u64>,
     /// The accuracy class: exact, standard or relaxed.
@@ -388,6 +392,9 @@ pub(crate) struct Route {
     /// Show what each prediction rests on.
     #[arg(long)]
     pub(crate) explain: bool,
+    /// How many inferences are to follow, from which the workload is inferred: one is a cold start, more are sustained.
+    #[arg(long, value_name = "N")]
+    pub(crate) inferences: Option<u64>,
     /// How long the target will have rested before an idle-loaded inference [default: 10].
     #[arg(long, value_name = "SECONDS")]
     pub(crate) rest: Option<f64>,

@@ -175,6 +175,7 @@ pub(crate) fn routing(arguments: &CaseArguments) -> Result<Routing, Error> {
         chip_kind: None,
         isolated: true,
         workload: workload(arguments.workload.as_deref())?,
+        inferences: None,
         goal: goal.transpose()?,
         accuracy: accuracy.transpose()?,
         limits: limits(arguments)?,
@@ -199,6 +200,7 @@ fn limits(arguments: &CaseArguments) -> Result<Limits, Error> {
     };
     Ok(Limits {
         deadline_ns: positive("--deadline", "milliseconds", arguments.deadline)?.map(|ms| ms * 1e6),
+        least_per_second: positive("--throughput", "inferences a second", arguments.throughput)?,
         memory_bytes,
         power_watts: positive("--power-budget", "watts", arguments.power_budget)?,
     })

@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 use serde::{Deserialize, Serialize};
 
 use crate::accuracy::AccuracyClass;
+use crate::energy::EnergyScope;
 use crate::knowledge::{Energy, Exclusion, Knowledge, TargetIndex, Verdicts};
 use crate::learning::{Explored, Live, explore};
 use crate::model::Case;
@@ -52,9 +53,14 @@ pub struct Limits {
     /// The time by which an inference is to be done with 95 % certainty. Among the targets that meet it the least
     /// energy decides, or the least time where energy is not known of all.
     pub deadline_ns: Option<f64>,
+    /// How many inferences a second are to be reached with 95 % certainty, one after the other; of the targets that do,
+    /// the cheapest is taken as with a deadline. A call of a batch is one inference.
+    #[serde(default)]
+    pub least_per_second: Option<f64>,
     /// The most memory that a process with the session may take.
     pub memory_bytes: Option<u64>,
-    /// The most power that the target may draw while it works; one whose power is not known is not held to it.
+    /// The most power that the target may draw while it works, in watts, the rest's share included; one whose power is
+    /// not known is not held to it, and the decision says so.
     pub power_watts: Option<f64>,
 }
 
@@ -115,8 +121,14 @@ pub struct Candidate<'k> {
     pub target: TargetIndex,
     /// Its predicted time; absent when it is excluded.
     pub outlook: Result<Prediction, &'k Exclusion>,
-    /// Its predicted energy, where anything is known of it.
+    /// Its predicted energy, where anything is known of it: of the scope that decides, else of the closest one.
     pub energy: Option<Energy>,
+    /// The most memory that a process with its session was seen to take; looked up only where memory is limited.
+    pub memory_bytes: Option<u64>,
+    /// The most power that it was seen to draw at work, in watts; looked up only where power is limited.
+    pub load_watts: Option<f64>,
+    /// The time that an inference keeps within with 95 % certainty; looked up only for a deadline.
+    pub within_ns: Option<f64>,
     /// What forbids it now, though it could run the case.
     pub barred: Option<Bar>,
     /// What it was ranked by, less is better: nanoseconds, joules, or a share of the best of both. Absent for one that
@@ -191,11 +203,24 @@ pub fn decide_live<'k>(
             }),
             None => outlook,
         };
-        let energy = match outlook {
-            Ok(prediction) => knowledge.energy(query.case.id, target, query.workload, prediction),
-            Err(_) => None,
-        };
-        candidates.push(Candidate { target, outlook, energy, barred: None, score: None });
+        let limits = query.limits;
+        let memory_counts =
+            limits.memory_bytes.is_some() || query.rules.free_memory && context.free_memory_bytes.is_some();
+        candidates.push(Candidate {
+            target,
+            outlook,
+            energy: None,
+            memory_bytes: memory_counts.then(|| knowledge.memory_needed(query.case, target)).flatten(),
+            load_watts: limits.power_watts.and_then(|_| knowledge.load_watts(target)),
+            within_ns: limits.deadline_ns.zip(outlook.ok()).map(|(_, prediction)| {
+                knowledge.within_ns(query.case.id, target, query.workload, prediction)
+            }),
+            barred: None,
+            score: None,
+        });
+    }
+    if knowledge.has_energies() {
+        predict_energies(knowledge, query, &mut candidates);
     }
     let rank::Ranking { chosen, runner_up, goal, fired } =
         rank::rank(knowledge, query, context, &mut candidates);
@@ -234,6 +259,26 @@ fn explore_instead(
         _ => Some(0.0),
     };
     explore(&decision.candidates, decision.chosen?, allowance, start_ns)
+}
+
+/// Gives each candidate its energy: of the scope in which most of them are known, the closest of equal ones, else of
+/// the closest scope at all.
+fn predict_energies(knowledge: &Knowledge, query: &Query<'_>, candidates: &mut [Candidate<'_>]) {
+    let mut most: (Option<EnergyScope>, usize) = (None, 0);
+    for scope in EnergyScope::ALL {
+        let knows = |it: &&Candidate<'_>| {
+            it.outlook.is_ok() && knowledge.knows_energy(it.target, query.workload, scope)
+        };
+        let known = candidates.iter().filter(knows).count();
+        if known > most.1 {
+            most = (Some(scope), known);
+        }
+    }
+    for candidate in candidates {
+        let Ok(prediction) = candidate.outlook else { continue };
+        let of = |scope| knowledge.energy(query.case.id, candidate.target, query.workload, scope, prediction);
+        candidate.energy = most.0.and_then(of).or_else(|| EnergyScope::ALL.into_iter().find_map(of));
+    }
 }
 
 /// What is predicted of a target that was not measured on the case in the workload.
@@ -304,6 +349,18 @@ impl Decision<'_> {
         order.into_iter().map(|(.., target)| target).collect()
     }
 
+    /// The candidates that may be taken where all of [`Self::order`] fail: those that failed lately, the fastest first.
+    pub fn last_resorts(&self) -> SmallVec<[TargetIndex; INLINE_TARGETS]> {
+        let mut left: SmallVec<[_; INLINE_TARGETS]> = self
+            .candidates
+            .iter()
+            .filter(|candidate| candidate.barred == Some(Bar::Quarantined))
+            .filter_map(|candidate| Some((candidate.outlook.ok()?.time_ns, candidate.target)))
+            .collect();
+        left.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        left.into_iter().map(|(_, target)| target).collect()
+    }
+
     /// Whether the intervals of the chosen target and the runner-up overlap, in whatever decided.
     pub fn is_tie(&self) -> bool {
         let (Some(chosen), Some(next)) = (
@@ -317,7 +374,7 @@ impl Decision<'_> {
             _ => false,
         };
         let energies = || match (chosen.energy, next.energy) {
-            (Some(a), Some(b)) => a.interval.overlaps(&b.interval),
+            (Some(a), Some(b)) if a.scope == b.scope => a.interval.overlaps(&b.interval),
             _ => false,
         };
         match self.goal {

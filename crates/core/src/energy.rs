@@ -61,6 +61,25 @@ pub enum EnergyScope {
     Machine,
 }
 
+impl EnergyScope {
+    /// All scopes, the closest to the chip first.
+    pub const ALL: [Self; 3] = [Self::Package, Self::Board, Self::Machine];
+
+    /// Position in [`Self::ALL`].
+    pub fn index(self) -> usize {
+        self as usize
+    }
+
+    /// What it is of, in words.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Package => "the processor's package",
+            Self::Board => "the chip's board",
+            Self::Machine => "the whole machine",
+        }
+    }
+}
+
 impl fmt::Display for EnergyMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -194,6 +213,17 @@ pub fn estimate_energy(run: &EnergyRun) -> Reading<EnergyEstimate> {
         }
     }
     Reading::unavailable(if reasons.is_empty() { "no meter was read".to_owned() } else { reasons.join("; ") })
+}
+
+/// The estimates of one run that may be compared with those of other runs: of each scope that can tell the load from
+/// rest, the best method's.
+pub fn estimate_by_scope(run: &EnergyRun) -> Vec<EnergyEstimate> {
+    let of_scope = |scope: EnergyScope| {
+        let mut series: Vec<&MeterSeries> = run.series.iter().filter(|it| it.meter.scope == scope).collect();
+        series.sort_by(|one, other| one.meter.cmp(&other.meter));
+        series.into_iter().find_map(|series| estimate(run, series).ok())
+    };
+    EnergyScope::ALL.into_iter().filter_map(of_scope).collect()
 }
 
 /// The estimate by one meter's readings.

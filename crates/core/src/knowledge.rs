@@ -7,6 +7,7 @@ mod energy;
 mod imported;
 mod memory;
 mod prediction;
+mod tails;
 
 use std::collections::HashMap;
 
@@ -23,7 +24,7 @@ use crate::target::{Target, TargetKey};
 use crate::trial::{Failure, FailureKind, OutputCheck};
 use crate::workload::Workload;
 
-pub use self::energy::{Energy, EnergyFacts};
+pub use self::energy::{Energies, Energy, EnergyFacts};
 pub use self::imported::{ASSUMED_DEGREES, ASSUMED_SPREAD, Imported, ImportedFacts};
 pub use self::memory::{MemoryFacts, MemoryTaken, MemoryUse, Most};
 pub use self::prediction::{RestFacts, StartFacts};
@@ -122,8 +123,10 @@ pub struct TargetEntry {
 pub struct Cell {
     /// Measured times, by workload.
     pub times: [Option<Estimate>; 3],
-    /// Measured energies, by workload.
-    pub energies: [Option<Energy>; 3],
+    /// Measured energies; most targets have none.
+    pub energies: Option<Box<Energies>>,
+    /// The times that 95 of 100 calls kept within, in the slowest session, by workload; 0 where that is not known.
+    p95_ns: [f64; 3],
 }
 
 /// What speaks against one target, for one case or for all known cases of a model.
@@ -151,8 +154,13 @@ pub struct Knowledge {
     model_verdicts: HashMap<ModelId, Box<[Verdict]>>,
     unproven: Vec<[Option<Exclusion>; 3]>,
     memory: memory::Memory,
-    /// By target and workload: the power that its measured cases drew.
-    powers: Vec<[Option<energy::Power>; 3]>,
+    /// By target, workload and scope: the power that its measured cases drew.
+    powers: Vec<[[Option<energy::Power>; 3]; 3]>,
+    /// Whether any power is known.
+    has_energies: bool,
+    /// By target and workload: how far its slow calls lie above its usual ones, as the ratio of the 95th percentile to
+    /// the median.
+    tails: Vec<[Option<f64>; 3]>,
     /// By target and workload: how far its sessions differ.
     spreads: Vec<[Option<f64>; 3]>,
     /// What other machines tell.
@@ -257,9 +265,13 @@ impl KnowledgeBuilder {
             of_model.iter_mut().zip(row).for_each(|(worst, verdict)| worst.worsen(verdict));
         }
         let mut cells: HashMap<CaseId, Vec<Cell>> = HashMap::new();
+        let mut tails: Vec<[Vec<f64>; 3]> = vec![Default::default(); count];
         for ((case, target, workload), sessions) in summaries {
             let row = cells.entry(case).or_insert_with(|| vec![Cell::default(); count]);
             row[target].times[workload] = combine_sessions(&sessions);
+            let slowest = sessions.iter().filter_map(|summary| summary.p95_ns).fold(0.0, f64::max);
+            row[target].p95_ns[workload] = slowest;
+            tails[target][workload].extend(sessions.iter().filter_map(tails::tail));
         }
         let mut spreads = vec![[None; 3]; count];
         for (target, workload, spread) in self.spreads {
@@ -268,16 +280,19 @@ impl KnowledgeBuilder {
             }
         }
         let mut powers = vec![energy::Powers::default(); count];
-        for facts in self.energy {
+        let mut joules: HashMap<_, Vec<(f64, Interval)>> = HashMap::new();
+        for facts in self.energy.iter().filter(|facts| facts.is_sound()) {
             let Some(&target) = index.get(&facts.target) else { continue };
-            let row = cells.entry(facts.case).or_insert_with(|| vec![Cell::default(); count]);
-            let workload = facts.workload.index();
-            if let Some(time) = row[target].times[workload] {
-                powers[target].note(workload, facts.energy, time.time_ns);
-            }
-            row[target].energies[workload] = Some(facts.energy);
+            powers[target].note(facts);
+            let key = (facts.case, target, facts.workload.index(), facts.scope);
+            joules.entry(key).or_default().push((facts.joules, facts.interval));
         }
-        let powers = powers.into_iter().map(energy::Powers::join).collect();
+        for ((case, target, workload, scope), told) in joules {
+            let row = cells.entry(case).or_insert_with(|| vec![Cell::default(); count]);
+            row[target].energies.get_or_insert_default().join(workload, scope, &told);
+        }
+        let powers: Vec<_> = powers.into_iter().map(energy::Powers::join).collect();
+        let has_energies = powers.iter().flatten().flatten().any(Option::is_some);
         let imported = imported::join(self.imported, &index, |case, target, workload| {
             cells.get(&case)?[target].times[workload].map(|time| time.time_ns)
         });
@@ -294,6 +309,8 @@ impl KnowledgeBuilder {
             unproven,
             memory: self.memory,
             powers,
+            has_energies,
+            tails: tails.iter().map(|by| by.each_ref().map(|ratios| statistics::median(ratios))).collect(),
             spreads,
             imported,
             predictions,
@@ -319,6 +336,11 @@ impl Knowledge {
     /// The position of the target called `key`.
     pub fn find(&self, key: &TargetKey) -> Option<TargetIndex> {
         self.targets.iter().position(|entry| entry.target.key == *key).map(|i| TargetIndex(i as u16))
+    }
+
+    /// All targets with their positions.
+    pub fn indices(&self) -> impl Iterator<Item = (TargetIndex, &TargetKey)> {
+        self.targets.iter().enumerate().map(|(index, entry)| (TargetIndex(index as u16), &entry.target.key))
     }
 
     /// Number of cases with at least one measured time.
@@ -363,20 +385,6 @@ impl Knowledge {
     /// How far sessions of `target` differ in `workload`: their standard deviation as a share of the time.
     pub fn spread(&self, target: TargetIndex, workload: Workload) -> Option<f64> {
         self.spreads.get(usize::from(target.0))?[workload.index()]
-    }
-
-    /// The energy of an inference of `case` that takes `time`: measured, else by the power that the target's other
-    /// cases drew. `None` where nothing was measured.
-    pub fn energy(
-        &self,
-        case: CaseId,
-        target: TargetIndex,
-        workload: Workload,
-        time: Prediction,
-    ) -> Option<Energy> {
-        let (index, workload) = (usize::from(target.0), workload.index());
-        let measured = self.cells(case).and_then(|row| row.get(index)?.energies[workload]);
-        measured.or_else(|| Some(self.powers.get(index)?[workload]?.over(time)))
     }
 
     /// What is known of the outputs of `target` for a case: what speaks against them in `class`, which is `None`

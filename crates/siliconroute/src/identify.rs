@@ -177,7 +177,7 @@ impl Router {
         Ok(self.identification(&found, watched))
     }
 
-    fn present_chips(&self) -> Vec<Chip> {
+    pub(crate) fn present_chips(&self) -> Vec<Chip> {
         self.machine.chips.iter().filter_map(|finding| finding.chip.available().cloned()).collect()
     }
 

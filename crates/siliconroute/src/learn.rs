@@ -4,14 +4,16 @@
 //! are installed now; older versions of a provider are other targets' history. A hardware model is fitted to
 //! work that one method counted.
 
+mod energies;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use sha2::{Digest, Sha256};
 use siliconroute_core::chip_figure::{ChipFigure, ChipQuantity, MemoryLevel};
 use siliconroute_core::form::{ChipBounds, Fit, FitRow, fit_forms};
 use siliconroute_core::knowledge::{
-    Estimate, ImportedFacts, Knowledge, KnowledgeBuilder, MemoryFacts, MemoryUse, RestFacts, StartFacts,
-    TrialFacts,
+    EnergyFacts, Estimate, ImportedFacts, Knowledge, KnowledgeBuilder, MemoryFacts, MemoryUse, RestFacts,
+    StartFacts, TrialFacts,
 };
 use siliconroute_core::statistics::{SessionSpread, join_sessions, pool_session_spreads};
 use siliconroute_core::trial::{Preparation, Purpose};
@@ -21,6 +23,7 @@ use siliconroute_store::{NewFit, StoredFit, StoredTrial, TargetId, TrialFilter};
 
 use crate::discovery::Found;
 use crate::error::Error;
+use crate::quarantine::Streaks;
 use crate::router::{Replaced, Router, Targets};
 
 /// Knowledge, and what it was made from.
@@ -34,6 +37,8 @@ pub struct Learned {
     pub unfitted: BTreeMap<(TargetKey, &'static str), String>,
     /// The trials of the available targets, oldest first.
     pub trials: Vec<TrialFacts>,
+    /// The targets whose latest trials failed.
+    pub failures: Streaks,
 }
 
 impl Learned {
@@ -83,7 +88,8 @@ impl Router {
                 }
             }
         })?;
-        Ok(Learned { knowledge, cases: lessons.cases, unfitted: reasons, trials })
+        let failures = lessons.failures;
+        Ok(Learned { knowledge, cases: lessons.cases, unfitted: reasons, trials, failures })
     }
 
     /// Everything that the store holds of this machine's targets, and the trials of the available ones, oldest first.
@@ -93,11 +99,14 @@ impl Router {
         let stored = self.store.trial_summaries(&filter)?;
         let present = |trial: &StoredTrial| targets.rows.get(&trial.target) == Some(&trial.target_id);
         let stored: Vec<StoredTrial> = stored.into_iter().filter(present).collect();
+        let mut energies = self.energies(&filter, &stored)?;
+        energies.extend(energies::lend_energies(targets, &energies));
         // A short benchmark or an unusual preparation says as much of memory, and of how a session starts, as any
         // other trial.
         let honest = || stored.iter().filter(|trial| trial.suspect.is_none());
         let mut memory: Vec<MemoryFacts> = honest().map(StoredTrial::memory).collect();
         let starts: Vec<StartFacts> = honest().filter_map(start_of).collect();
+        let failures = Streaks::of(&stored);
         let rests: Vec<RestFacts> = honest().filter_map(rest_of).collect();
         let trials: Vec<TrialFacts> =
             stored.into_iter().filter(is_fit_to_learn_from).filter_map(StoredTrial::into_facts).collect();
@@ -109,6 +118,8 @@ impl Router {
             // What is lent comes first, so that a tuned target's own trials have the last word.
             trials: lent.into_iter().chain(trials.iter().cloned()).collect(),
             memory,
+            energies,
+            failures,
             starts,
             rests,
             imported: self.imported_facts(targets)?,
@@ -213,6 +224,8 @@ pub(crate) struct Lessons {
     /// Oldest first.
     trials: Vec<TrialFacts>,
     memory: Vec<MemoryFacts>,
+    energies: Vec<EnergyFacts>,
+    failures: Streaks,
     starts: Vec<StartFacts>,
     rests: Vec<RestFacts>,
     imported: Vec<ImportedFacts>,
@@ -229,6 +242,8 @@ impl Lessons {
         Self {
             trials: self.trials.iter().filter(|it| it.model != model).cloned().collect(),
             memory: self.memory.iter().filter(|it| it.model != model).cloned().collect(),
+            failures: self.failures.clone(),
+            energies: self.energies.iter().filter(|it| !of_model.contains(&it.case)).cloned().collect(),
             starts: self.starts.iter().filter(|it| !of_model.contains(&it.case)).cloned().collect(),
             rests: self.rests.iter().filter(|it| !of_model.contains(&it.case)).cloned().collect(),
             imported: self.imported.iter().filter(|it| !of_model.contains(&it.case)).cloned().collect(),
@@ -302,6 +317,9 @@ impl Lessons {
         }
         for facts in &self.memory {
             builder.memory(facts.clone());
+        }
+        for facts in &self.energies {
+            builder.energy(facts.clone());
         }
         for facts in &self.starts {
             builder.start(facts.clone());

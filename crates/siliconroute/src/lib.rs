@@ -7,7 +7,7 @@
 //! [`tuning`], [`discovery`] (targets) with `named_cores`, [`engine_packages`], `verified` (what may be loaded), [`models`]
 //! with [`catalogue`], [`inputs`] and [`array_file`], [`plan`], [`campaign`] and [`measure`] (trials) with `surroundings`,
 //! [`sampler`], [`lookout`] and [`telemetry`], [`identify`] (which chip answers), [`learn`] (knowledge), [`knowledge_file`] and
-//! [`fleet`] (of other machines), [`crossovers`], [`context`], [`run`], [`evaluation`], [`left_out`], [`model_tuning`] and
+//! [`fleet`] (of other machines), [`crossovers`], [`context`] and [`quarantine`], [`run`], [`evaluation`], [`left_out`], [`model_tuning`] and
 //! [`up`].
 
 pub mod array_file;
@@ -41,6 +41,7 @@ mod named_cores;
 mod opening;
 mod output_place;
 pub mod plan;
+pub mod quarantine;
 pub mod replay;
 pub mod router;
 pub mod run;

@@ -34,7 +34,9 @@ pub fn measuring_advice(workload: Workload) -> String {
             format!("measure it with {bench}`, or let `siliconroute up --once` learn about this machine")
         }
         Workload::IdleLoaded | Workload::ColdStart => {
-            format!("measure it with {bench} --workload {workload}`")
+            format!(
+                "measure it with {bench} --workload {workload}`, or let `siliconroute up --once` learn about this machine"
+            )
         }
     }
 }

@@ -18,7 +18,7 @@ use siliconroute_engine::worker::process::{Launcher, ProcessLauncher};
 use siliconroute_store::{HostId, Store, TargetId};
 
 use crate::campaign::Sampling;
-use crate::context::detect_context;
+use crate::context::{Serving, detect_context};
 use crate::discovery::{Discovery, Found, Probes, discover_targets};
 use crate::engine_packages::reinstall;
 use crate::error::Error;
@@ -120,6 +120,8 @@ pub struct Router {
     pub(crate) meters: OpenMeters,
     /// What the campaigns of this process found out about their targets' chips.
     pub(crate) identified: Mutex<BTreeMap<TargetKey, Checked>>,
+    /// What serving has shown of the machine.
+    pub(crate) serving: Serving,
 }
 
 impl std::fmt::Debug for Router {
@@ -279,11 +281,12 @@ impl Router {
             tuned: Mutex::default(),
             meters: options.meters,
             identified: Mutex::default(),
+            serving: Serving::default(),
         })
     }
 
-    /// What the machine is like now, as far as decisions take it into account.
-    pub fn context(&self) -> Context {
+    /// The state of the machine as a whole.
+    pub(crate) fn state(&self) -> Context {
         (self.context)()
     }
 

@@ -4,6 +4,7 @@
 //! error and not a target's failure.
 
 mod choice;
+mod routing;
 
 use std::borrow::Cow;
 use std::time::Instant;
@@ -14,7 +15,7 @@ use siliconroute_core::model::BoundInput;
 use siliconroute_core::target::SessionSettings;
 use siliconroute_core::tensor::{Dimension, NamedTensor, TensorSpec};
 use siliconroute_core::trial::{Failure, FailureKind, Placement};
-use siliconroute_core::{AccuracyClass, Case, ChipKind, Goal, Reading, TargetKey, Workload};
+use siliconroute_core::{Case, Reading, TargetKey, Workload};
 use siliconroute_engine::session::{RunError, Session, SessionRequest, check_indices, check_inputs};
 use siliconroute_engine::worker::client::RemoteModel;
 use siliconroute_engine::worker::remote::RemoteSession;
@@ -22,6 +23,7 @@ use siliconroute_engine::worker::serve::load_engine;
 use siliconroute_engine::worker::wire::EngineSpec;
 
 use crate::campaign::{all_refuse, check_placement};
+use crate::context::OnChip;
 use crate::discovery::Found;
 use crate::error::Error;
 use crate::learn::Learned;
@@ -34,28 +36,10 @@ use crate::verified::check_engine;
 use choice::{accuracy_notice, fixed_order, fixed_order_notice};
 
 pub use choice::{Choice, index_notice};
+pub use routing::Routing;
 
 /// The target whose refusal of an inference is final.
 const REFERENCE: &str = "cpu/ort";
-
-/// How an inference is to be routed.
-#[derive(Debug, Clone, Default)]
-pub struct Routing {
-    /// This target and no other.
-    pub target: Option<TargetKey>,
-    /// Targets on chips of this kind and no others.
-    pub chip_kind: Option<ChipKind>,
-    /// In what state the target will be.
-    pub workload: Option<Workload>,
-    /// What the user wants most; the setting when absent.
-    pub goal: Option<Goal>,
-    /// How exact outputs must be; the setting when absent.
-    pub accuracy: Option<AccuracyClass>,
-    /// What the chosen target must keep to.
-    pub limits: Limits,
-    /// Whether every target runs in a worker, under the deadline that a worker has and ended by an interrupt.
-    pub isolated: bool,
-}
 
 /// A target that failed before another one answered.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -77,7 +61,12 @@ pub struct RoutedSession<'r> {
     case: &'r Case,
     session: Box<dyn Session>,
     target: TargetKey,
+    /// Counts the session on its chip, so that its own load is taken for nobody else's.
+    on_chip: OnChip,
     choice: Choice,
+    workload: Workload,
+    /// How the workload was inferred, where it was.
+    inference: Option<String>,
     notice: Option<String>,
     /// Candidates not yet tried, best first.
     left: Vec<TargetKey>,
@@ -100,12 +89,17 @@ impl std::fmt::Debug for RoutedSession<'_> {
 impl Router {
     /// The query for `case` under `routing` and the settings.
     pub fn query<'c>(&'c self, case: &'c Case, routing: &Routing) -> Query<'c> {
+        let Limits { memory_bytes, power_watts, .. } = routing.limits;
         Query {
             case,
-            workload: routing.workload.unwrap_or(Workload::Sustained),
+            workload: routing.workload(),
             goal: routing.goal.unwrap_or(self.settings.goal),
             accuracy: routing.accuracy.unwrap_or(self.settings.accuracy),
-            limits: routing.limits,
+            limits: Limits {
+                memory_bytes: memory_bytes.or(self.settings.ram_budget_mib.map(|mebibytes| mebibytes << 20)),
+                power_watts: power_watts.or(self.settings.power_budget_watts),
+                ..routing.limits
+            },
             rules: &self.settings.rules,
         }
     }
@@ -140,13 +134,16 @@ impl Router {
             Cow::Borrowed(_) => None,
         };
         let learned = relearned.as_ref().unwrap_or(learned);
+        let (settled, inference) = self.settled(case, routing, learned);
+        let routing = &settled;
         let (mut choice, mut notice) = (Choice::Named, None);
         let mut left = if let Some(target) = &routing.target {
             notice = accuracy_notice(case, target, self.query(case, routing).accuracy, routing, learned);
             vec![nameable(&targets.resolve(target.as_str())?)?]
         } else {
             let query = self.query(case, routing);
-            let decision = decide(&learned.knowledge, &query, &self.context());
+            let decision = decide(&learned.knowledge, &query, &self.context(learned));
+            log_rules(&decision, learned);
             let mut orders = [
                 (Choice::Decided, best_first(&decision, learned)),
                 (Choice::FixedOrder, fixed_order(&decision, learned)),
@@ -183,8 +180,11 @@ impl Router {
                         model,
                         case,
                         session,
+                        on_chip: OnChip::begin(&self.serving.live, &found.target.chip),
                         target,
                         choice,
+                        workload: routing.workload(),
+                        inference: inference.filter(|_| choice != Choice::Named),
                         notice,
                         left,
                         inputs: Vec::new(),
@@ -194,13 +194,21 @@ impl Router {
                         runs: 0,
                     });
                 }
-                Err(failure) => fell_back.push(FellBack { target, failure }),
+                Err(failure) => fell_back.push(self.fallen(target, failure)),
             }
         }
         if all_refuse(fell_back.iter().map(|fallen| (&fallen.target, &fallen.failure))) {
             return Err(Error::ModelRefused { case: case.label(), refusals: joined(&fell_back) });
         }
         Err(all_failed(case, choice, &fell_back))
+    }
+
+    /// A target that failed; what may pass counts against it for a while.
+    fn fallen(&self, target: TargetKey, failure: Failure) -> FellBack {
+        if failure.kind.is_transient() {
+            self.note_failure(&target);
+        }
+        FellBack { target, failure }
     }
 
     fn create(
@@ -277,6 +285,16 @@ impl RoutedSession<'_> {
         self.choice
     }
 
+    /// The workload that the choice was made for.
+    pub fn workload(&self) -> Workload {
+        self.workload
+    }
+
+    /// How the workload was inferred that the choice was made for, where nobody named it.
+    pub fn inference(&self) -> Option<&str> {
+        self.inference.as_deref()
+    }
+
     /// What the caller should know of the choice: that it rests on no knowledge, or that the target named does
     /// not, or not provably, compute as exactly as asked.
     pub fn notice(&self) -> Option<&str> {
@@ -314,7 +332,12 @@ impl RoutedSession<'_> {
     pub fn run(&mut self) -> Result<(), Error> {
         self.runs += 1;
         match self.session.run() {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                if self.runs == 1 {
+                    self.router.note_answer(&self.target);
+                }
+                Ok(())
+            }
             failed => self.or_next_run(failed),
         }
     }
@@ -351,7 +374,7 @@ impl RoutedSession<'_> {
         }
         let failure = failure_of(error);
         let refused = failure.kind == FailureKind::Refused;
-        self.fell_back.push(FellBack { target: self.target.clone(), failure });
+        self.fell_back.push(self.router.fallen(self.target.clone(), failure));
         self.router.stop_if_cancelled()?;
         // What the reference refuses to compute, such as an index beyond a table, others may answer with
         // made-up numbers, since they do not check it.
@@ -376,10 +399,11 @@ impl RoutedSession<'_> {
             match ready {
                 Ok(session) => {
                     self.session = session;
+                    self.on_chip = OnChip::begin(&self.router.serving.live, &found.target.chip);
                     self.target = target;
                     return Ok(());
                 }
-                Err(failure) => self.fell_back.push(FellBack { target, failure }),
+                Err(failure) => self.fell_back.push(self.router.fallen(target, failure)),
             }
         }
         Err(all_failed(self.case, self.choice, &self.fell_back))
@@ -435,9 +459,24 @@ fn bound_specs(case: &Case) -> Vec<TensorSpec> {
     case.facts.inputs.iter().map(spec).collect()
 }
 
-/// The candidates of a decision that may be taken, best first.
+/// The candidates of a decision that may be taken, best first, and at the end what failed lately: better that than no
+/// answer.
 fn best_first(decision: &Decision<'_>, learned: &Learned) -> Vec<TargetKey> {
-    decision.order().into_iter().map(|target| learned.knowledge.target(target).key.clone()).collect()
+    let order = decision.order().into_iter().chain(decision.last_resorts());
+    order.map(|target| learned.knowledge.target(target).key.clone()).collect()
+}
+
+/// Writes what the rules did into the log.
+pub fn log_rules(decision: &Decision<'_>, learned: &Learned) {
+    for fired in &decision.fired {
+        tracing::info!("rule {}: {}", fired.name(), fired.sentence(&learned.knowledge));
+    }
+    for candidate in &decision.candidates {
+        if let Some(bar) = candidate.barred {
+            let key = &learned.knowledge.target(candidate.target).key;
+            tracing::info!("rule {}: {key} {}", bar.name(), bar.sentence());
+        }
+    }
 }
 
 /// Says for each target why it is none for the case.

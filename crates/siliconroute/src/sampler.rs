@@ -15,7 +15,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-pub use siliconroute_hardware::Glance;
+pub use siliconroute_hardware::{Glance, MeterReading};
 
 pub use eyes::{Attention, Details, Eyes, Meters, OpenMeters, Sighting, Watcher, machine_meters};
 

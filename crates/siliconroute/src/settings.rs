@@ -6,11 +6,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::Serialize;
 use siliconroute_core::decide::{BusyChip, HotChip, Rules};
 use siliconroute_core::{AccuracyClass, Goal, Workload};
 use siliconroute_engine::regular_file::read_regular;
+
+use crate::quarantine::Quarantine;
 
 /// Where a setting's value came from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -196,10 +199,40 @@ const DEFINITIONS: &[Definition] = &[
         meaning: "fetch no packages and no models",
     },
     Definition {
+        key: "power_budget_watts",
+        default: "off",
+        expected: "a number from 0 to 100000, or off",
+        meaning: "leave out targets that draw more at work",
+    },
+    Definition {
         key: "quarantine",
         default: "true",
         expected: "true or false",
         meaning: "leave out targets that failed lately",
+    },
+    Definition {
+        key: "quarantine_failures",
+        default: "2",
+        expected: "a whole number from 1 to 1000",
+        meaning: "failures in a row after which a target is left out",
+    },
+    Definition {
+        key: "quarantine_limit_minutes",
+        default: "1440",
+        expected: "a whole number from 1 to 525600",
+        meaning: "the longest that a target is left out; after as long its failures are forgotten",
+    },
+    Definition {
+        key: "quarantine_minutes",
+        default: "10",
+        expected: "a whole number from 1 to 525600",
+        meaning: "how long a target is left out first; each further failure doubles it",
+    },
+    Definition {
+        key: "ram_budget_mib",
+        default: "off",
+        expected: "a whole number from 1 to 1000000000, or off",
+        meaning: "leave out targets that were seen to take more memory",
     },
     Definition {
         key: "read_only",
@@ -274,6 +307,12 @@ pub struct Settings {
     pub goal: Goal,
     /// The rules by which the state of the machine changes decisions.
     pub rules: Rules,
+    /// The most power that a target may draw at work, where a decision is not told another.
+    pub power_budget_watts: Option<f64>,
+    /// The most memory that a target may take, where a decision is not told another.
+    pub ram_budget_mib: Option<u64>,
+    /// When a target that fails is left out, and for how long.
+    pub quarantine: Quarantine,
     /// Whether nothing is fetched.
     pub offline: bool,
     /// Whether the home is only read.
@@ -364,6 +403,12 @@ impl Settings {
             autotune: values.parse("autotune", |text| text.parse().ok())?,
             goal: values.parse("goal", parse_goal)?,
             rules: values.rules()?,
+            power_budget_watts: values.limit("power_budget_watts", 100_000.0)?,
+            ram_budget_mib: values.parse("ram_budget_mib", |text| match text {
+                "off" => Some(None),
+                text => in_range(text, 1, 1_000_000_000).map(Some),
+            })?,
+            quarantine: values.quarantine()?,
             offline: values.parse("offline", |text| text.parse().ok())?,
             read_only: values.parse("read_only", |text| text.parse().ok())?,
             seed: values.parse("seed", |text| text.parse().ok())?,
@@ -423,6 +468,19 @@ impl Values<'_> {
             volatility_band: share("volatility_percent")?,
             quarantine: self.parse("quarantine", |text| text.parse().ok())?,
             free_memory: self.parse("free_memory", |text| text.parse().ok())?,
+        })
+    }
+
+    fn quarantine(&self) -> Result<Quarantine, SettingsError> {
+        let minutes = |key| {
+            let minutes = self.parse(key, |text| in_range(text, 1, 525_600))?;
+            Ok(Duration::from_secs(minutes * 60))
+        };
+        let failures = self.parse("quarantine_failures", |text| in_range(text, 1, 1_000))?;
+        Ok(Quarantine {
+            failures: failures as u32,
+            first: minutes("quarantine_minutes")?,
+            longest: minutes("quarantine_limit_minutes")?,
         })
     }
 

@@ -2,8 +2,10 @@
 //!
 //! Invariant: one script is behind all workers, so that a test changes the machine between two calls.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use siliconroute_core::trial::{Failure, FailureKind};
 use siliconroute_core::{ChipKey, TargetKey};
@@ -12,6 +14,7 @@ use siliconroute_engine::worker::process::{Launcher, Worker};
 use siliconroute_engine::worker::wire::EngineSpec;
 
 use crate::target::{FakeTarget, Fault, Moment, Strike};
+use crate::work::Work;
 use crate::worker::FakeWorker;
 
 /// A simulated engine: the embedded one (`rten`), or the one that a package of the same name brings.
@@ -56,6 +59,7 @@ pub(crate) struct Script {
     engines: Vec<FakeEngine>,
     pub(crate) calls: Vec<Call>,
     launched: u64,
+    pub(crate) work: Work,
 }
 
 impl Script {
@@ -94,6 +98,11 @@ impl FakeLauncher {
         let mut targets = script.engines.iter().flat_map(|engine| &engine.targets);
         let working = targets.find(|fake| Some(&fake.target.key) == last.target.as_ref())?;
         Some(working.answers.clone().unwrap_or_else(|| working.target.chip.clone()))
+    }
+
+    /// How long paced targets have worked so far, by target.
+    pub(crate) fn worked(&self) -> BTreeMap<TargetKey, Duration> {
+        self.script.lock().unwrap_or_else(PoisonError::into_inner).work.so_far()
     }
 
     /// All requests so far, in order.

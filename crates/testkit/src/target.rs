@@ -167,6 +167,8 @@ pub struct FakeTarget {
     pub spread: f64,
     /// What the options of a session's threads change; nothing where there is no such rule.
     pub by_threads: Option<fn(&ThreadOptions) -> Working>,
+    /// Whether its samples take the time that they tell, for meters that go by the time that passes.
+    pub paced: bool,
     /// What it does with any model but those of `models`.
     pub behaviour: Behaviour,
     /// What it does with a model by its name; the precision probe is called `precision-probe`.
@@ -198,6 +200,7 @@ impl FakeTarget {
             memory_bytes: None,
             spread: 0.01,
             by_threads: None,
+            paced: false,
             behaviour: Behaviour::default(),
             models: BTreeMap::new(),
         }
@@ -214,6 +217,13 @@ impl FakeTarget {
     #[must_use]
     pub fn on(mut self, model: &str, behaviour: Behaviour) -> Self {
         self.models.insert(model.to_owned(), behaviour);
+        self
+    }
+
+    /// Takes the time that its samples tell.
+    #[must_use]
+    pub fn paced(mut self) -> Self {
+        self.paced = true;
         self
     }
 

@@ -162,6 +162,7 @@ impl FakeWorker {
                         before: Before::Running,
                     });
                 }
+                self.pass(Duration::from_nanos(spent_ns))?;
                 let peak_resident_bytes = self.peak_resident_bytes();
                 let busy_cores = self.working().map_or(1.0, |working| working.busy_cores);
                 Ok(Response::Sampled {
@@ -252,6 +253,18 @@ impl FakeWorker {
         let count = if moment == Moment::Sample { &mut session.samples } else { &mut session.runs };
         strike(scripted.as_ref(), moment, *count, deadline)?;
         *count += 1;
+        Ok(())
+    }
+
+    /// Lets the time of samples pass where the target is paced, and has it counted as work meanwhile.
+    fn pass(&self, time: Duration) -> Result<(), String> {
+        let (target, _) = self.current()?;
+        if target.paced {
+            let script = || self.script.lock().unwrap_or_else(PoisonError::into_inner);
+            script().work.begin(&target.target.key);
+            std::thread::sleep(time);
+            script().work.end();
+        }
         Ok(())
     }
 

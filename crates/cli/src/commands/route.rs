@@ -7,7 +7,7 @@ use siliconroute::Error;
 use siliconroute::evaluation::Question;
 use siliconroute::event::{Event, Listener as _};
 use siliconroute::model_tuning::Tuned;
-use siliconroute::run::{index_notice, no_target};
+use siliconroute::run::{index_notice, log_rules, no_target};
 use siliconroute_core::Workload;
 use siliconroute_core::decide::{
     Decision, Source, decide, format_duration_ns, format_interval_ns, format_joules,
@@ -19,7 +19,15 @@ use crate::arguments::Route;
 use crate::output::{Output, milliseconds, table};
 
 pub(super) fn run(session: &Session<'_>, arguments: &Route) -> Result<ExitCode, Error> {
-    let routing = super::routing(&arguments.case)?;
+    let mut routing = super::routing(&arguments.case)?;
+    if let Some(inferences) = arguments.inferences {
+        if inferences == 0 || routing.workload.is_some() {
+            let advice = "`--inferences` takes a number from 1, from which the workload is inferred, so it goes \
+                without `--workload`";
+            return Err(Error::Usage(advice.to_owned()));
+        }
+        routing.inferences = Some(inferences);
+    }
     let (model, case) = session.case(&arguments.case.model, arguments.case.batch, &arguments.case.shape)?;
     let mut progress = session.progress();
     let plain = session.router.targets(&mut progress)?;
@@ -28,8 +36,9 @@ pub(super) fn run(session: &Session<'_>, arguments: &Route) -> Result<ExitCode, 
         progress.event(Event::Notice(notice));
     }
     let learned = session.router.learn(&targets)?;
+    let (routing, inference) = session.router.settled(&case, &routing, &learned);
     let query = session.router.query(&case, &routing);
-    let mut context = session.router.context();
+    let mut context = session.router.context(&learned);
     if let Some(seconds) = arguments.rest {
         if !(seconds.is_finite() && seconds >= 0.0 && query.workload == Workload::IdleLoaded) {
             let advice = "`--rest` takes seconds, from 0, and goes with `--workload idle_loaded`";
@@ -38,6 +47,7 @@ pub(super) fn run(session: &Session<'_>, arguments: &Route) -> Result<ExitCode, 
         context.rested_ns = Some(seconds * 1e9);
     }
     let decision = decide(&learned.knowledge, &query, &context);
+    log_rules(&decision, &learned);
     if decision.chosen.is_none() {
         return Err(no_target(&case, &query, &decision, (&learned, &targets)));
     }
@@ -51,6 +61,11 @@ pub(super) fn run(session: &Session<'_>, arguments: &Route) -> Result<ExitCode, 
         let found = targets.resolve(learned.knowledge.target(target).key.as_str()).ok()?;
         index_notice(&model, &case, &found)
     });
+    let advice = session.router.energy_advice(&decision);
+    let notice = match (notice, advice) {
+        (Some(notice), Some(advice)) => Some(format!("{notice}; {advice}")),
+        (notice, advice) => notice.or(advice),
+    };
     if let Some(notice) = &notice {
         session.progress().event(Event::Notice(notice.clone()));
     }
@@ -60,7 +75,7 @@ pub(super) fn run(session: &Session<'_>, arguments: &Route) -> Result<ExitCode, 
         output.document(&json!({
             "schema": "siliconroute.decision/1",
             "model": case.model_name, "case_id": case.id, "bindings": case.bindings,
-            "workload": query.workload, "goal": query.goal, "accuracy": query.accuracy, "limits": query.limits,
+            "workload": query.workload, "workload_inferred": inference, "goal": query.goal, "accuracy": query.accuracy, "limits": query.limits,
             "context": context, "deciding_goal": decision.goal, "rules_fired": fired(&decision, &learned.knowledge),
             "chosen": decision.chosen.map(|target| &learned.knowledge.target(target).key),
             "tie": decision.is_tie(),
@@ -73,6 +88,9 @@ pub(super) fn run(session: &Session<'_>, arguments: &Route) -> Result<ExitCode, 
     }
     print_candidates(session, &decision, &learned.knowledge);
     output.line(format!("{}: {sentence}", case.label()));
+    if let Some(inference) = &inference {
+        output.line(inference);
+    }
     if arguments.explain {
         print_sources(output, &decision, &learned.knowledge, context.rested_ns);
     }

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use serde_json::json;
 use siliconroute::event::{Event, Listener as _};
 use siliconroute::machine::brief;
+use siliconroute::run::Routing;
 use siliconroute::{Error, array_file, inputs};
 
 use super::Session;
@@ -18,7 +19,7 @@ pub(super) fn run(session: &Session<'_>, arguments: &Run) -> Result<ExitCode, Er
     if let Some(path) = &arguments.write {
         array_file::check_output_path(path)?;
     }
-    let mut routing = super::routing(&arguments.case)?;
+    let mut routing = Routing { inferences: Some(1), ..super::routing(&arguments.case)? };
     let model = router.find_model(&arguments.case.model, &mut session.progress())?;
     let mut given = super::given(arguments.case.batch, &arguments.case.shape)?;
     let arrays = match &arguments.input {
@@ -73,6 +74,7 @@ pub(super) fn run(session: &Session<'_>, arguments: &Run) -> Result<ExitCode, Er
             "schema": "siliconroute.run/1",
             "model": case.model_name, "bindings": case.bindings,
             "target": outcome.target, "run_ms": outcome.run_ms, "fell_back": outcome.fell_back,
+            "workload": routed.workload(), "workload_inferred": routed.inference(),
             "choice": routed.choice(), "notice": routed.notice(),
             "outputs": outcome.outputs.iter().map(outputs::describe_json).collect::<Vec<_>>(),
             "written": arguments.write,
@@ -84,6 +86,9 @@ pub(super) fn run(session: &Session<'_>, arguments: &Run) -> Result<ExitCode, Er
         output.message(format!("{} failed, so another target answered: {failure}", fallen.target));
     }
     output.line(format!("{} on {} in {}", case.label(), outcome.target, milliseconds(outcome.run_ms)));
+    if let Some(inference) = routed.inference() {
+        output.line(inference);
+    }
     for line in outputs::describe(&outcome.outputs) {
         output.line(line);
     }

@@ -87,10 +87,20 @@ fn stored_looks(sandbox: &Sandbox) -> usize {
 #[test]
 fn refuses_times_that_make_no_sense() {
     let sandbox = Sandbox::new();
-    for (flag, value) in
-        [("--seconds", "0"), ("--seconds", "nan"), ("--interval", "0.01"), ("--interval", "61")]
-    {
-        sandbox.refuse(2, &[flag, "must be from"], &["top", flag, value]);
+    for (flag, value) in [
+        ("--seconds", "0"),
+        ("--seconds", "-3"),
+        ("--interval", "0.01"),
+        ("--interval", "61"),
+        ("--interval", "-1"),
+        ("--interval", "inf"),
+    ] {
+        let which = format!("which {value} is not");
+        sandbox.refuse(2, &[flag, "must be from", &which], &["top", flag, value]);
+    }
+    sandbox.refuse(2, &["--seconds", "which NaN is not"], &["top", "--seconds", "nan"]);
+    for flag in ["--deadline", "--throughput", "--power-budget"] {
+        sandbox.refuse(2, &[flag, "give one over 0"], &["route", "-m", MODEL, flag, "-5"]);
     }
     sandbox.refuse(2, &["--once", "--seconds"], &["top", "--once", "--seconds", "1"]);
     sandbox.refuse(2, &["--energy"], &["bench", "-m", MODEL, "--energy-windows", "15,30"]);
@@ -146,6 +156,9 @@ mod interrupted {
         let document: serde_json::Value = serde_json::from_str(&out).unwrap();
         assert_eq!((&document["schema"], &document["interrupted"]), (&SCHEMA.into(), &true.into()));
         assert_eq!(document["error"]["code"], "interrupted");
+        let message = document["error"]["message"].as_str().unwrap();
+        assert_eq!(message, "interrupted; the looks until then are all there are");
+        assert!(!messages.contains("bench"), "{messages}");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::context::Context;
 use super::rules::{Bar, Fired, Rules};
 use super::{Candidate, INLINE_TARGETS, Limits, Prediction, Query, Source};
 use crate::chip::ChipKind;
+use crate::energy::EnergyScope;
 use crate::knowledge::{Knowledge, TargetIndex};
 use crate::workload::{Goal, Workload};
 
@@ -30,30 +31,42 @@ pub(super) fn rank(
     let mut fired = SmallVec::new();
     let mut goal = effective_goal(query.goal, context, rules, &mut fired);
     for candidate in candidates.iter_mut() {
-        candidate.barred = bar(knowledge, query, context, candidate);
+        candidate.barred = bar(query, context, candidate, query.rules.quarantine);
     }
+    lift_quarantine(query, context, candidates, &mut fired);
     // Factors of the rules, by candidate.
     let mut times: SmallVec<[Option<f64>; INLINE_TARGETS]> = SmallVec::with_capacity(candidates.len());
     for candidate in candidates.iter_mut() {
         times.push(effective_time(knowledge, goal, context, rules, candidate, &mut fired));
     }
-    bar_late(query.limits, candidates, &mut times, &mut fired);
-    let open = times.iter().flatten().count();
-    let known =
-        (candidates.iter().zip(&times)).filter(|(it, time)| time.is_some() && it.energy.is_some()).count();
-    let cheapest = query.limits.deadline_ns.is_some() && !fired.contains(&Fired::DeadlineUnreachable);
-    if cheapest && goal == Goal::Fastest {
-        // Any target that is in time will do, so the least energy decides where it is known.
-        goal = if known == open { Goal::Battery } else { goal };
-    } else if matches!(goal, Goal::Battery | Goal::Balanced) && known < 2 && known < open {
-        if open > 1 {
-            fired.push(Fired::EnergyUnknown { known: known as u16 });
+    let reachable = bar_late(query.limits, candidates, &mut times, &mut fired);
+    let count = times.iter().flatten().count();
+    tell_unchecked(query.limits, candidates, &times, &mut fired);
+    let (energy_scope, known, apart) = comparable(candidates, &times);
+    let limited = query.limits.deadline_ns.is_some() || query.limits.least_per_second.is_some();
+    // Any target that keeps to the limits will do, so the cheapest is taken.
+    let cheapest = limited && reachable;
+    let by_energy = cheapest && goal == Goal::Fastest || matches!(goal, Goal::Battery | Goal::Balanced);
+    let unknown = Fired::EnergyUnknown { known: known as u16, of: count as u16, apart };
+    if limited && !reachable {
+        goal = Goal::Fastest;
+    } else if by_energy && cheapest && goal == Goal::Fastest {
+        if known == count {
+            goal = Goal::Battery;
+        } else if count > 1 {
+            fired.push(unknown);
+        }
+    } else if by_energy && known < 2 && known < count {
+        if count > 1 {
+            fired.push(unknown);
         }
         goal = Goal::Fastest;
+    } else if by_energy && known < count {
+        fired.push(Fired::EnergyPartlyKnown { known: known as u16, of: count as u16 });
     }
-    score(goal, candidates, &times);
+    score(goal, energy_scope, candidates, &times);
     let (mut chosen, mut runner_up) = best_two(candidates, |_| true);
-    if goal == Goal::Fastest && !cheapest {
+    if goal == Goal::Fastest && !limited {
         prefer_cpu(knowledge, query.workload, rules, candidates, (&mut chosen, &mut runner_up), &mut fired);
         prefer_steady(
             knowledge,
@@ -80,31 +93,93 @@ fn effective_goal(goal: Goal, context: &Context, rules: &Rules, fired: &mut Smal
 }
 
 /// What forbids a candidate that has a prediction.
-fn bar(
-    knowledge: &Knowledge,
-    query: &Query<'_>,
-    context: &Context,
-    candidate: &Candidate<'_>,
-) -> Option<Bar> {
-    let Ok(prediction) = &candidate.outlook else { return None };
-    if query.rules.quarantine && context.quarantined.contains(&candidate.target) {
+fn bar(query: &Query<'_>, context: &Context, candidate: &Candidate<'_>, quarantine: bool) -> Option<Bar> {
+    candidate.outlook.ok()?;
+    if quarantine && context.quarantined.contains(&candidate.target) {
         return Some(Bar::Quarantined);
     }
+    let budget = query.limits.memory_bytes;
     let free = context.free_memory_bytes.filter(|_| query.rules.free_memory);
-    let memory = [query.limits.memory_bytes, free].into_iter().flatten().min();
-    if let Some(may_have_bytes) = memory
-        && let Some(needs_bytes) = knowledge.memory_needed(query.case, candidate.target)
-        && needs_bytes > may_have_bytes
-    {
-        return Some(Bar::Memory { needs_bytes, may_have_bytes });
-    }
-    if let (Some(budget_watts), Some(energy)) = (query.limits.power_watts, &candidate.energy) {
-        let watts = energy.joules / (prediction.time_ns * 1e-9);
-        if watts > budget_watts {
-            return Some(Bar::Power { watts, budget_watts });
+    if let Some(needs_bytes) = candidate.memory_bytes {
+        if let Some(may_have_bytes) = budget.filter(|budget| needs_bytes > *budget) {
+            return Some(Bar::Memory { needs_bytes, may_have_bytes });
+        }
+        if let Some(free_bytes) = free.filter(|free| needs_bytes > *free) {
+            return Some(Bar::FreeMemory { needs_bytes, free_bytes });
         }
     }
+    if let Some(budget_watts) = query.limits.power_watts
+        && let Some(watts) = candidate.load_watts
+        && watts > budget_watts
+    {
+        return Some(Bar::Power { watts, budget_watts });
+    }
     None
+}
+
+/// Lets targets that failed lately try again where no other is left.
+fn lift_quarantine(
+    query: &Query<'_>,
+    context: &Context,
+    candidates: &mut [Candidate<'_>],
+    fired: &mut SmallVec<[Fired; 4]>,
+) {
+    if candidates.iter().any(|candidate| candidate.outlook.is_ok() && candidate.barred.is_none()) {
+        return;
+    }
+    for candidate in candidates.iter_mut().filter(|it| it.barred == Some(Bar::Quarantined)) {
+        candidate.barred = bar(query, context, candidate, false);
+        if candidate.barred.is_none() && !fired.contains(&Fired::QuarantineLifted) {
+            fired.push(Fired::QuarantineLifted);
+        }
+    }
+}
+
+/// The candidates that may be taken.
+fn open<'c, 'k>(
+    candidates: &'c [Candidate<'k>],
+    times: &'c [Option<f64>],
+) -> impl Iterator<Item = &'c Candidate<'k>> {
+    candidates.iter().zip(times).filter(|(_, time)| time.is_some()).map(|(candidate, _)| candidate)
+}
+
+/// Says of how many candidates that may be taken a budget could not be checked.
+fn tell_unchecked(
+    limits: Limits,
+    candidates: &[Candidate<'_>],
+    times: &[Option<f64>],
+    fired: &mut SmallVec<[Fired; 4]>,
+) {
+    let count = |is_unknown: fn(&Candidate<'_>) -> bool| {
+        let unknown = open(candidates, times).filter(|candidate| is_unknown(candidate)).count();
+        (unknown as u16, open(candidates, times).count() as u16)
+    };
+    if limits.power_watts.is_some()
+        && let (unknown @ 1.., of) = count(|candidate| candidate.load_watts.is_none())
+    {
+        fired.push(Fired::PowerUnchecked { unknown, of });
+    }
+    if limits.memory_bytes.is_some()
+        && let (unknown @ 1.., of) = count(|candidate| candidate.memory_bytes.is_none())
+    {
+        fired.push(Fired::MemoryUnchecked { unknown, of });
+    }
+}
+
+/// The scope in which the energy of most candidates that may be taken is known, the closest of equal ones; of how many
+/// it is, and whether more are known in others.
+fn comparable(candidates: &[Candidate<'_>], times: &[Option<f64>]) -> (Option<EnergyScope>, usize, bool) {
+    let mut known = [0_usize; EnergyScope::ALL.len()];
+    for energy in open(candidates, times).filter_map(|candidate| candidate.energy) {
+        known[energy.scope.index()] += 1;
+    }
+    let mut best = (None, 0);
+    for (scope, count) in EnergyScope::ALL.into_iter().zip(known) {
+        if count > best.1 {
+            best = (Some(scope), count);
+        }
+    }
+    (best.0, best.1, known.iter().sum::<usize>() > best.1)
 }
 
 /// The predicted time with what the state of the chip adds to it; `None` for a candidate that is out.
@@ -147,45 +222,66 @@ fn effective_time(
     Some(time)
 }
 
-/// Bars the candidates that are not known to meet the deadline, if another one is.
+/// Bars the candidates that are not known to keep to the limits of time, if another one is; whether one is.
 fn bar_late(
     limits: Limits,
     candidates: &mut [Candidate<'_>],
     times: &mut [Option<f64>],
     fired: &mut SmallVec<[Fired; 4]>,
-) {
-    let Some(deadline_ns) = limits.deadline_ns else { return };
-    let upper = |candidate: &Candidate<'_>, time: f64| {
+) -> bool {
+    let Limits { deadline_ns, least_per_second, .. } = limits;
+    if deadline_ns.is_none() && least_per_second.is_none() {
+        return true;
+    }
+    // What the chip's state adds to the time, it adds to whatever the time is within.
+    let late = |candidate: &Candidate<'_>, time: f64| {
         let prediction = candidate.outlook.ok()?;
-        // What the chip's state adds to the time, it adds to its interval.
-        Some(prediction.interval.high * (time / prediction.time_ns))
-    };
-    let in_time = |candidate: &Candidate<'_>, time: &Option<f64>| {
-        time.and_then(|time| upper(candidate, time)).is_some_and(|upper| upper <= deadline_ns)
-    };
-    if !candidates.iter().zip(times.iter()).any(|(candidate, time)| in_time(candidate, time)) {
-        if times.iter().any(Option::is_some) {
-            fired.push(Fired::DeadlineUnreachable);
+        let slower = time / prediction.time_ns;
+        let may_take_ns = candidate.within_ns.unwrap_or(prediction.interval.high) * slower;
+        if deadline_ns.is_some_and(|deadline| may_take_ns > deadline) {
+            return Some(Bar::Deadline { may_take_ns });
         }
-        return;
+        // A rate follows from the usual time: slow calls and quick ones make up for one another.
+        let reaches_per_second = 1e9 / (prediction.interval.high * slower);
+        least_per_second
+            .is_some_and(|least| reaches_per_second < least)
+            .then_some(Bar::Throughput { reaches_per_second })
+    };
+    let judged = |candidate: &Candidate<'_>, time: &Option<f64>| time.map(|time| late(candidate, time));
+    let mut bars = candidates.iter().zip(times.iter()).filter_map(|(it, time)| judged(it, time)).peekable();
+    if bars.peek().is_none() {
+        return true;
+    }
+    let (mut lags, mut keeps) = (false, false);
+    for bar in bars {
+        match bar {
+            None => keeps = true,
+            // It meets the deadline, where there is one.
+            Some(Bar::Throughput { .. }) => lags = true,
+            Some(_) => {}
+        }
+    }
+    if !keeps {
+        fired.push(if lags { Fired::ThroughputUnreachable } else { Fired::DeadlineUnreachable });
+        return false;
     }
     for (candidate, time) in candidates.iter_mut().zip(times) {
-        if !in_time(candidate, time)
-            && let Some(may_take_ns) = time.and_then(|time| upper(candidate, time))
-        {
-            candidate.barred = Some(Bar::Deadline { may_take_ns });
+        if let Some(Some(bar)) = judged(candidate, time) {
+            candidate.barred = Some(bar);
             *time = None;
         }
     }
+    true
 }
 
 /// Scores every candidate that is in: less is better.
-fn score(goal: Goal, candidates: &mut [Candidate<'_>], times: &[Option<f64>]) {
+fn score(goal: Goal, scope: Option<EnergyScope>, candidates: &mut [Candidate<'_>], times: &[Option<f64>]) {
     let least = |values: &mut dyn Iterator<Item = f64>| values.fold(f64::INFINITY, f64::min);
     let least_time = least(&mut times.iter().flatten().copied());
-    let joules = |candidate: &Candidate<'_>| candidate.energy.map(|energy| energy.joules);
-    let open = || candidates.iter().zip(times).filter(|(_, time)| time.is_some());
-    let least_joules = least(&mut open().filter_map(|(candidate, _)| joules(candidate)));
+    let joules = |candidate: &Candidate<'_>| {
+        candidate.energy.filter(|energy| Some(energy.scope) == scope).map(|energy| energy.joules)
+    };
+    let least_joules = least(&mut open(candidates, times).filter_map(joules));
     for (candidate, time) in candidates.iter_mut().zip(times) {
         candidate.score = time.and_then(|time| match goal {
             Goal::Fastest | Goal::Cool => Some(time),

@@ -114,13 +114,44 @@ pub enum Fired {
         /// What its time was multiplied by.
         factor: f64,
     },
-    /// Energy was to decide and is known of fewer than two targets, so time decides.
+    /// Energy was to decide and is known of too few targets, so time decides.
     EnergyUnknown {
+        /// Targets whose energy is known by meters of one scope.
+        known: u16,
+        /// Targets that may be taken.
+        #[serde(default)]
+        of: u16,
+        /// Whether more are known by meters of other scopes, which cannot be compared.
+        #[serde(default)]
+        apart: bool,
+    },
+    /// Energy decides among those of which it is known, and the others come after them.
+    EnergyPartlyKnown {
         /// Targets whose energy is known.
         known: u16,
+        /// Targets that may be taken.
+        of: u16,
     },
+    /// No other target is left, so those that failed lately may try again.
+    QuarantineLifted,
     /// No target is known to meet the deadline, so the fastest is taken.
     DeadlineUnreachable,
+    /// No target is known to reach so many inferences a second, so the fastest is taken.
+    ThroughputUnreachable,
+    /// The budget of power could not be checked, since nobody has measured what some targets draw.
+    PowerUnchecked {
+        /// Targets whose power is not known.
+        unknown: u16,
+        /// Targets that may be taken.
+        of: u16,
+    },
+    /// The budget of memory could not be checked, since nobody has seen what some targets take.
+    MemoryUnchecked {
+        /// Targets whose need of memory is not known.
+        unknown: u16,
+        /// Targets that may be taken.
+        of: u16,
+    },
     /// A cold start goes to the CPU, since the faster target is not faster enough.
     ColdStart {
         /// The target that was passed over.
@@ -141,7 +172,12 @@ impl Fired {
             Self::BusyChip { .. } => "busy_chip",
             Self::HotChip { .. } => "hot_chip",
             Self::EnergyUnknown { .. } => "energy_unknown",
+            Self::EnergyPartlyKnown { .. } => "energy_partly_known",
+            Self::QuarantineLifted => "quarantine_lifted",
             Self::DeadlineUnreachable => "deadline_unreachable",
+            Self::ThroughputUnreachable => "throughput_unreachable",
+            Self::PowerUnchecked { .. } => "power_unchecked",
+            Self::MemoryUnchecked { .. } => "memory_unchecked",
             Self::ColdStart { .. } => "cold_start",
             Self::Volatility { .. } => "volatility",
         }
@@ -161,12 +197,19 @@ pub enum Bar {
         /// The limit.
         limit_celsius: f64,
     },
-    /// It was seen to take more memory than it may have.
+    /// It was seen to take more memory than the budget.
     Memory {
         /// What it was seen to take.
         needs_bytes: u64,
-        /// What it may have: the budget, or what is free.
+        /// The budget.
         may_have_bytes: u64,
+    },
+    /// It was seen to take more memory than is free now.
+    FreeMemory {
+        /// What it was seen to take.
+        needs_bytes: u64,
+        /// What is free.
+        free_bytes: u64,
     },
     /// It draws more power than it may.
     Power {
@@ -177,8 +220,13 @@ pub enum Bar {
     },
     /// It is not known to meet the deadline, and another target is.
     Deadline {
-        /// The upper end of its time's 95 % interval.
+        /// What an inference keeps within with 95 % certainty.
         may_take_ns: f64,
+    },
+    /// It is not known to reach so many inferences a second, and another target is.
+    Throughput {
+        /// How many it reaches with 95 % certainty.
+        reaches_per_second: f64,
     },
 }
 
@@ -189,8 +237,10 @@ impl Bar {
             Self::Quarantined => "quarantined",
             Self::TooHot { .. } => "too_hot",
             Self::Memory { .. } => "memory",
+            Self::FreeMemory { .. } => "free_memory",
             Self::Power { .. } => "power",
             Self::Deadline { .. } => "deadline",
+            Self::Throughput { .. } => "throughput",
         }
     }
 }

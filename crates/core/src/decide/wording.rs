@@ -69,9 +69,11 @@ impl Decision<'_> {
         };
         let (name, taken) = (&knowledge.target(chosen.target).key, figures(chosen));
         let basis = if energy.measured { "measured" } else { "by the power that its other cases drew" };
+        let scope = energy.scope.title();
         let Interval { low, high } = energy.interval;
         let range = format!("{} to {}", format_joules(low), format_joules(high));
-        let head = format!("{name} takes {taken} ({basis}, 95 % interval {range})");
+        let head =
+            format!("{name} takes {taken} ({basis}, of {scope}, rest subtracted, 95 % interval {range})");
         let Some(next) = next else { return format!("{head}; no other target is suitable") };
         let (other, taken) = (&knowledge.target(next.target).key, figures(next));
         if self.is_tie() {
@@ -147,11 +149,40 @@ impl Fired {
                 let (key, chip) = (key(target), chip(target));
                 format!("{chip} is at {celsius:.0} °C, so {key} counts as {factor:.2} times slower")
             }
-            Self::EnergyUnknown { known: 0 } => "energy is known of no target, so time decides".to_owned(),
-            Self::EnergyUnknown { .. } => "energy is known of one target alone, so time decides".to_owned(),
+            Self::EnergyUnknown { apart: true, .. } => {
+                "what is known of the targets' energy is of different \
+                scopes, which cannot be compared, so time decides"
+                    .to_owned()
+            }
+            Self::EnergyUnknown { known: 0, .. } => {
+                "energy is known of no target, so time decides".to_owned()
+            }
+            Self::EnergyUnknown { known: 1, .. } => {
+                "energy is known of one target alone, so time decides".to_owned()
+            }
+            Self::EnergyUnknown { known, of, .. } => {
+                format!("energy is known of {known} of {of} targets alone, so time decides")
+            }
+            Self::EnergyPartlyKnown { known, of } => {
+                format!("energy is known of {known} of {of} targets, and the others come after them")
+            }
+            Self::QuarantineLifted => {
+                "no other target is left, so what failed lately may try again".to_owned()
+            }
             Self::DeadlineUnreachable => {
                 "no target is known to meet the deadline, so the fastest is taken".to_owned()
             }
+            Self::ThroughputUnreachable => {
+                "no target is known to reach so many inferences a second, so the fastest is taken".to_owned()
+            }
+            Self::PowerUnchecked { unknown, of } => format!(
+                "the power budget could not be checked for {}, whose power was never measured",
+                share(unknown, of)
+            ),
+            Self::MemoryUnchecked { unknown, of } => format!(
+                "the memory budget could not be checked for {}, whose need was never seen",
+                share(unknown, of)
+            ),
             Self::ColdStart { passed_over } => {
                 format!("a cold start goes to the CPU, since {} is not faster enough", key(passed_over))
             }
@@ -159,6 +190,16 @@ impl Fired {
                 format!("{} may be as fast, and its sessions differ more", key(passed_over))
             }
         }
+    }
+}
+
+/// So many of the targets, in words.
+fn share(some: u16, of: u16) -> String {
+    match (some, of) {
+        (1, 1) => "the only target".to_owned(),
+        (1, of) => format!("one of {of} targets"),
+        (some, of) if some == of => format!("any of the {of} targets"),
+        (some, of) => format!("{some} of {of} targets"),
     }
 }
 
@@ -171,15 +212,25 @@ impl Bar {
                 format!("its chip is at {celsius:.0} °C, over {limit_celsius:.0} °C")
             }
             Self::Memory { needs_bytes, may_have_bytes } => format!(
-                "was seen to take {} MiB of memory, and may have {} MiB",
+                "was seen to take {} MiB of memory, over the budget of {} MiB",
                 needs_bytes >> 20,
                 may_have_bytes >> 20
+            ),
+            Self::FreeMemory { needs_bytes, free_bytes } => format!(
+                "was seen to take {} MiB of memory, and {} MiB are free",
+                needs_bytes >> 20,
+                free_bytes >> 20
             ),
             Self::Power { watts, budget_watts } => {
                 format!("draws {watts:.1} W, over the budget of {budget_watts:.1} W")
             }
             Self::Deadline { may_take_ns } => {
                 format!("may take {}, which is over the deadline", format_duration_ns(may_take_ns))
+            }
+            Self::Throughput { reaches_per_second } => {
+                format!(
+                    "reaches {reaches_per_second:.1} inferences a second with certainty, which are too few"
+                )
             }
         }
     }

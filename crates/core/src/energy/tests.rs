@@ -182,3 +182,20 @@ fn runs_and_estimates_are_kept_as_documents() {
     let text = serde_json::to_string(&estimate).unwrap();
     assert_eq!(serde_json::from_str::<Reading<EnergyEstimate>>(&text).unwrap(), estimate);
 }
+
+#[test]
+fn each_scope_has_an_estimate_of_its_own_by_its_best_meter() {
+    let world = World::default();
+    let told = estimate_by_scope(&world.run(&[Sensor::power(), Sensor::counter(), Sensor::battery()], 1));
+    let of: Vec<_> = told.iter().map(|it| (it.meter.scope, it.meter.method)).collect();
+    assert_eq!(
+        of,
+        [(EnergyScope::Package, EnergyMethod::Counter), (EnergyScope::Machine, EnergyMethod::Battery)]
+    );
+    for estimate in told {
+        let off = estimate.joules / world.true_joules() - 1.0;
+        assert!(off.abs() < 0.2, "{estimate:?}");
+    }
+    let idle = World { load_watts: world.idle_watts, ..world };
+    assert_eq!(estimate_by_scope(&idle.run(&[Sensor::counter()], 1)), []);
+}

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use siliconroute::Router;
+use siliconroute::context::detect_context;
 use siliconroute::identify::machine_sensors;
 use siliconroute::lookout::Lookout;
 use siliconroute::sampler::{Attention, Eyes, PERIOD, Watcher, machine_meters};
@@ -125,8 +126,13 @@ fn report_looks() {
         (0..LOOKS).map(|_| time(&mut || drop(std::hint::black_box(eyes(Duration::ZERO))))).collect();
     let whole: Vec<f64> =
         (0..LOOKS).map(|_| time(&mut || drop(std::hint::black_box(detect_conditions())))).collect();
-    for (what, times, every) in [("look", &looks, Some(PERIOD)), ("snapshot of all conditions", &whole, None)]
-    {
+    let contexts: Vec<f64> =
+        (0..LOOKS).map(|_| time(&mut || drop(std::hint::black_box(detect_context())))).collect();
+    for (what, times, every) in [
+        ("look", &looks, Some(PERIOD)),
+        ("snapshot of all conditions", &whole, None),
+        ("context for a decision", &contexts, None),
+    ] {
         let median = statistics::median(times).unwrap_or(f64::NAN);
         let p99 = statistics::quantile(&sorted(times), 0.99).unwrap_or(f64::NAN);
         let share = every.map_or_else(String::new, |every| {

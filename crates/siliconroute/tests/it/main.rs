@@ -7,6 +7,7 @@
 mod concurrency;
 mod discovery;
 mod energy;
+mod energy_decisions;
 mod evaluation;
 mod failures;
 mod fleet;

@@ -5,7 +5,7 @@ use siliconroute::event::Silent;
 use siliconroute::run::{Choice, Routing};
 use siliconroute::{Error, ErrorKind, inputs};
 use siliconroute_core::tensor::{NamedTensor, Tensor, TensorData};
-use siliconroute_core::{AccuracyClass, ChipKind};
+use siliconroute_core::{AccuracyClass, ChipKind, Workload};
 use siliconroute_testkit::{Behaviour, FakeEngine, FakeTarget, Fault, Moment, NodePlacement, TimeLaw};
 
 use crate::simulated::{Simulated, key, question};
@@ -367,5 +367,54 @@ fn a_target_that_checks_no_computed_indices_is_told_for_a_model_that_computes_so
         };
         assert_eq!(notice(&own.display().to_string()), told);
         assert!(!notice(MODEL));
+    }
+}
+
+#[test]
+fn a_target_that_failed_twice_is_left_out_for_a_while() {
+    let simulated = simulated(Some(Behaviour::fault(Moment::Run, Fault::Crash)), None);
+    simulated.up();
+    let router = simulated.router();
+    let targets = router.targets(&mut Silent).unwrap();
+    let learned = router.learn(&targets).unwrap();
+    let Question { model, case } = unseen(&router);
+    let values = inputs::generate(&case.facts.inputs, &model.recipes, 1).unwrap();
+    for failures in [1, 1, 0] {
+        let mut session =
+            router.open_session(&model, &case, &targets, &learned, &Routing::default()).unwrap();
+        session.infer(values.clone()).unwrap();
+        assert_eq!((session.target(), session.fell_back().len()), (&key(MIDDLE), failures));
+    }
+    let context = router.context(&learned);
+    let left_out: Vec<&str> =
+        context.quarantined.iter().map(|index| learned.knowledge.target(*index).key.as_str()).collect();
+    assert_eq!(left_out, [FAST]);
+}
+
+#[test]
+fn a_workload_that_nobody_names_is_inferred_and_said() {
+    let simulated = simulated(None, None);
+    simulated.up();
+    let router = simulated.router();
+    let targets = router.targets(&mut Silent).unwrap();
+    let learned = router.learn(&targets).unwrap();
+    let Question { model, case } = unseen(&router);
+    let one = Routing { inferences: Some(1), ..Routing::default() };
+    let rate = siliconroute_core::decide::Limits { least_per_second: Some(1.0), ..Default::default() };
+    for (routing, workload, why) in [
+        (Routing::default(), Workload::Sustained, Some("a session is to serve more than one inference")),
+        (Routing { inferences: Some(2), ..Routing::default() }, Workload::Sustained, Some("more than one")),
+        (one.clone(), Workload::ColdStart, Some("no session is alive and one inference is asked for")),
+        (Routing { limits: rate, ..one.clone() }, Workload::Sustained, Some("inferences a second")),
+        (Routing { workload: Some(Workload::IdleLoaded), ..one }, Workload::IdleLoaded, None),
+    ] {
+        assert_eq!(router.query(&case, &routing).workload, workload);
+        let session = router.open_session(&model, &case, &targets, &learned, &routing).unwrap();
+        match (session.inference(), why) {
+            (Some(said), Some(why)) => {
+                assert!(said.contains(workload.name()) && said.contains(why), "{said}");
+            }
+            (said, why) => assert_eq!(said, why),
+        }
     }
 }

@@ -219,7 +219,7 @@ impl Store {
 
 impl TrialFilter {
     /// The condition of a query and its arguments.
-    fn condition(&self) -> (String, Vec<Value>) {
+    pub(super) fn condition(&self) -> (String, Vec<Value>) {
         let name = |name: &str| Value::Text(name.to_owned());
         let parts = [
             ("trial.campaign_id = ?", self.campaign.map(|id| Value::Integer(id.0))),

@@ -1,7 +1,8 @@
 //! Goals, limits and rules: what each changes, and that it says so.
 
 use super::*;
-use crate::knowledge::{Energy, EnergyFacts, MemoryFacts, MemoryTaken};
+use crate::energy::EnergyScope;
+use crate::knowledge::{EnergyFacts, MemoryFacts, MemoryTaken};
 use crate::reading::Reading;
 
 /// A target of the world: name, chip, time and half of the interval in ms, energy in mJ, memory in MiB, spread.
@@ -11,12 +12,17 @@ struct Row {
     gpu: bool,
     time: (f64, f64),
     millijoules: Option<f64>,
+    scope: EnergyScope,
     mebibytes: Option<u64>,
     spread: Option<f64>,
 }
 
+/// What every meter of the world reads at rest.
+const REST_WATTS: f64 = 3.0;
+
 const fn row(name: &'static str, gpu: bool, time_ms: f64, millijoules: Option<f64>) -> Row {
-    Row { name, gpu, time: (time_ms, 0.01), millijoules, mebibytes: None, spread: None }
+    let scope = EnergyScope::Machine;
+    Row { name, gpu, time: (time_ms, 0.01), millijoules, scope, mebibytes: None, spread: None }
 }
 
 const GPU: &str = "gpu:1";
@@ -40,8 +46,17 @@ fn world(rows: &[Row], workload: Workload) -> (Knowledge, Case) {
         builder.trial(TrialFacts { target: target.clone(), case, model, workload, outcome });
         if let Some(joules) = row.millijoules.map(|millijoules| millijoules * 1e-3) {
             let interval = Interval { low: joules * 0.99, high: joules * 1.01 };
-            let energy = Energy { joules, interval, measured: true };
-            builder.energy(EnergyFacts { target: target.clone(), case, workload, energy });
+            let net_watts = joules / (row.time.0 * 1e-3);
+            builder.energy(EnergyFacts {
+                target: target.clone(),
+                case,
+                workload,
+                scope: row.scope,
+                joules,
+                interval,
+                net_watts,
+                load_watts: net_watts + REST_WATTS,
+            });
         }
         if let Some(bytes) = row.mebibytes.map(|mebibytes| mebibytes << 20) {
             let none = || Reading::unavailable("not looked at");
@@ -133,7 +148,25 @@ fn without_energy_of_two_targets_time_decides_and_says_so() {
     }
     let rows = [rows[0], rows[1], row("third", true, 3.0, Some(1.0))];
     let ask = Ask { goal: Goal::Battery, ..Ask::default() };
-    check(&rows, &ask, "third", &[], &[], "the next, cpu, takes 4.00 mJ");
+    let said = "energy is known of 2 of 3 targets, and the others come after them";
+    check(&rows, &ask, "third", &["energy_partly_known"], &[], said);
+    check(&rows, &ask, "third", &["energy_partly_known"], &[], "the next, cpu, takes 4.00 mJ");
+}
+
+#[test]
+fn energies_of_different_scopes_are_not_compared() {
+    let mut rows = [row("cpu", false, 2.0, Some(4.0)), row("gpu", true, 1.0, Some(1.0))];
+    (rows[0].scope, rows[1].scope) = (EnergyScope::Package, EnergyScope::Board);
+    for goal in [Goal::Battery, Goal::Balanced] {
+        let ask = Ask { goal, ..Ask::default() };
+        let said = "is of different scopes, which cannot be compared, so time decides";
+        check(&rows, &ask, "gpu", &["energy_unknown"], &[], said);
+    }
+    // Where two can be compared they are, and the third, whose figure is of another scope, comes after them.
+    let third = Row { scope: EnergyScope::Package, ..row("third", false, 3.0, Some(2.0)) };
+    let rows = [rows[0], rows[1], third];
+    let ask = Ask { goal: Goal::Battery, ..Ask::default() };
+    check(&rows, &ask, "third", &["energy_partly_known"], &[], "of the processor's package, rest subtracted");
 }
 
 #[test]
@@ -145,13 +178,15 @@ fn energy_of_an_unmeasured_case_comes_from_the_power_of_the_others() {
         source: Source::Measured { sessions: 1 },
     };
     let cpu = TargetIndex(0);
-    let energy = |case: CaseId| knowledge.energy(case, cpu, Workload::Sustained, prediction);
+    let in_workload =
+        |case: CaseId, workload| knowledge.energy(case, cpu, workload, EnergyScope::Machine, prediction);
+    let energy = |case: CaseId| in_workload(case, Workload::Sustained);
     assert!(energy(measured.id).unwrap().measured);
     // 4 mJ in 2 ms are 2 W.
     let other = energy(case(ModelId([9; 32]), 1e6).id).unwrap();
     assert!((other.joules - 8e-3).abs() < 1e-12 && !other.measured, "{other:?}");
     assert!((other.interval.low - 4e-3).abs() < 1e-12 && (other.interval.high - 12e-3).abs() < 1e-12);
-    assert_eq!(knowledge.energy(measured.id, cpu, Workload::ColdStart, prediction), None);
+    assert_eq!(in_workload(measured.id, Workload::ColdStart), None);
 }
 
 #[test]
@@ -199,7 +234,7 @@ fn a_hot_chip_counts_as_slower_and_a_very_hot_one_as_none_where_coolness_is_the_
 #[test]
 fn budgets_of_memory_and_power_forbid_what_is_known_to_exceed_them() {
     let mut rows = UNLIKE;
-    rows[1].mebibytes = Some(600);
+    (rows[0].mebibytes, rows[1].mebibytes) = (Some(50), Some(600));
     let memory = |mebibytes: u64| Limits { memory_bytes: Some(mebibytes << 20), ..Limits::default() };
     let ask = |limits| Ask { limits, ..Ask::default() };
     check(&rows, &ask(memory(500)), "cpu", &[], &[("gpu", "memory")], "cpu needs");
@@ -210,14 +245,30 @@ fn budgets_of_memory_and_power_forbid_what_is_known_to_exceed_them() {
         &Ask { context: free.clone(), ..Ask::default() },
         "cpu",
         &[],
-        &[("gpu", "memory")],
+        &[("gpu", "free_memory")],
         "cpu needs",
     );
     let rules = Rules { free_memory: false, ..Rules::USUAL };
     check(&rows, &Ask { context: free, rules, ..Ask::default() }, "gpu", &[], &[], "gpu needs");
-    // 10 mJ in 1 ms are 10 W, 4 mJ in 2 ms are 2 W.
-    let power = Limits { power_watts: Some(5.0), ..Limits::default() };
-    check(&rows, &ask(power), "cpu", &[], &[("gpu", "power")], "cpu needs");
+    // 10 mJ in 1 ms are 10 W, 4 mJ in 2 ms are 2 W, and the rest takes 3 W.
+    let power = |watts: f64| Limits { power_watts: Some(watts), ..Limits::default() };
+    check(&rows, &ask(power(12.9)), "cpu", &[], &[("gpu", "power")], "cpu needs");
+    check(&rows, &ask(power(13.1)), "gpu", &[], &[], "gpu needs");
+}
+
+#[test]
+fn a_budget_that_cannot_be_checked_says_so() {
+    let ask = |limits| Ask { limits, ..Ask::default() };
+    let power = ask(Limits { power_watts: Some(5.0), ..Limits::default() });
+    let rows = [row("cpu", false, 2.0, None), row("gpu", true, 1.0, None)];
+    let said =
+        "the power budget could not be checked for any of the 2 targets, whose power was never measured";
+    check(&rows, &power, "gpu", &["power_unchecked"], &[], said);
+    let said = "the power budget could not be checked for one of 2 targets";
+    check(&[UNLIKE[0], rows[1]], &power, "gpu", &["power_unchecked"], &[], said);
+    let memory = ask(Limits { memory_bytes: Some(1 << 30), ..Limits::default() });
+    let said = "the memory budget could not be checked for any of the 2 targets, whose need was never seen";
+    check(&rows, &memory, "gpu", &["memory_unchecked"], &[], said);
 }
 
 #[test]
@@ -237,10 +288,71 @@ fn a_deadline_takes_the_cheapest_of_those_that_meet_it() {
     check(&rows, &by(0.5), "gpu", &["deadline_unreachable"], &[], "no target is known to meet the deadline");
     let mut unknown = rows;
     unknown[0].millijoules = None;
-    check(&unknown, &by(20.0), "gpu", &[], &[], "gpu needs 1.00 ms");
+    let said = "energy is known of 2 of 3 targets alone, so time decides";
+    check(&unknown, &by(20.0), "gpu", &["energy_unknown"], &[], said);
+    let unreachable = Ask { goal: Goal::Battery, ..by(0.5) };
+    check(&rows, &unreachable, "gpu", &["deadline_unreachable"], &[], "so the fastest is taken");
     // The certainty is that of the interval's upper end.
     unknown[2].time = (1.0, 0.9);
     check(&unknown, &by(1.5), "gpu", &["deadline_unreachable"], &[], "so the fastest is taken");
+}
+
+#[test]
+fn a_rate_takes_the_cheapest_of_those_that_reach_it() {
+    let rows = [
+        row("slow", false, 9.0, Some(1.0)),
+        row("cpu", false, 2.0, Some(4.0)),
+        row("gpu", true, 1.0, Some(10.0)),
+    ];
+    let at = |per_second: f64| Ask {
+        limits: Limits { least_per_second: Some(per_second), ..Limits::default() },
+        ..Ask::default()
+    };
+    check(&rows, &at(100.0), "slow", &[], &[], "slow takes 1.00 mJ");
+    check(&rows, &at(400.0), "cpu", &[], &[("slow", "throughput")], "cpu takes 4.00 mJ");
+    let late = [("slow", "throughput"), ("cpu", "throughput")];
+    check(&rows, &at(900.0), "gpu", &[], &late, "gpu takes 10.0 mJ");
+    let said = "no target is known to reach so many inferences a second, so the fastest is taken";
+    check(&rows, &at(2_000.0), "gpu", &["throughput_unreachable"], &[], said);
+    // Both limits: the deadline is met by two, and of them one is quick enough.
+    let mut both = at(900.0);
+    both.limits.deadline_ns = Some(3e6);
+    check(&rows, &both, "gpu", &[], &[("slow", "deadline"), ("cpu", "throughput")], "gpu takes");
+}
+
+#[test]
+fn a_deadline_is_kept_by_the_slow_calls_too() {
+    let case = case(MODEL, 5e6);
+    let mut builder = KnowledgeBuilder::default();
+    for name in ["quick", "steady"] {
+        builder.target(target(name), [None, None, None], None);
+    }
+    let mut add = |name: &str, median_ms: f64, p95_ms: f64| {
+        let session = Summary { p95_ns: Some(p95_ms * 1e6), ..summary(median_ms, 0.01) };
+        builder.trial(TrialFacts {
+            target: TargetKey(name.to_owned()),
+            case: case.id,
+            model: MODEL,
+            workload: Workload::Sustained,
+            outcome: Ok((session, OutputCheck::Reference)),
+        });
+    };
+    add("quick", 1.0, 5.0);
+    add("steady", 1.5, 1.6);
+    let knowledge = builder.build();
+    let limits = Limits { deadline_ns: Some(2e6), ..Limits::default() };
+    let decision =
+        decide(&knowledge, &Query { limits, ..query(&case, AccuracyClass::Standard) }, &Context::default());
+    assert_eq!(name(&knowledge, decision.chosen), Some("steady"));
+    assert_eq!(decision.candidates[0].barred, Some(Bar::Deadline { may_take_ns: 5e6 }));
+    // A predicted time is taken to have slow calls like the target's measured ones.
+    let usual = Prediction {
+        time_ns: 1e6,
+        interval: Interval { low: 0.9e6, high: 1.2e6 },
+        source: Source::Imported { machines: 1, assumed: true },
+    };
+    let within = knowledge.within_ns(case.id, TargetIndex(0), Workload::Sustained, usual);
+    assert!((within - 6e6).abs() < 1.0, "{within}");
 }
 
 #[test]
@@ -283,6 +395,17 @@ fn a_target_that_failed_lately_is_left_out() {
     let context = Context { quarantined: [TargetIndex(1)].into_iter().collect(), ..Context::default() };
     let ask = Ask { context, ..Ask::default() };
     check(&UNLIKE, &ask, "cpu", &[], &[("gpu", "quarantined")], "no other target is suitable");
+    let (knowledge, case) = world(&UNLIKE, Workload::Sustained);
+    let decision = decide(&knowledge, &query(&case, AccuracyClass::Standard), &ask.context);
+    assert_eq!(decision.last_resorts()[..], [TargetIndex(1)]);
+    let all =
+        Context { quarantined: [TargetIndex(0), TargetIndex(1)].into_iter().collect(), ..Context::default() };
+    let ask = Ask { context: all, ..Ask::default() };
+    let said = "no other target is left, so what failed lately may try again";
+    check(&UNLIKE, &ask, "gpu", &["quarantine_lifted"], &[], said);
+    // What another limit forbids stays out.
+    let limits = Limits { power_watts: Some(6.0), ..Limits::default() };
+    check(&UNLIKE, &Ask { limits, ..ask }, "cpu", &["quarantine_lifted"], &[("gpu", "power")], said);
 }
 
 proptest! {
