@@ -160,6 +160,9 @@ fn sources(source: Source) -> serde_json::Value {
         Source::Imported { machines, assumed } => json!([{
             "source": "imported", "weight": 1.0, "machines": machines, "assumed_spread": assumed,
         }]),
+        Source::Served { runs, strained } => {
+            json!([{"source": "served", "weight": 1.0, "runs": runs, "strained": strained}])
+        }
         Source::Predicted(basis) => {
             let mut listed = vec![json!({
                 "source": basis.law.name(), "weight": basis.law_weight(), "extrapolated": basis.extrapolated,

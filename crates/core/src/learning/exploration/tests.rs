@@ -15,6 +15,9 @@ fn candidate(target: TargetIndex, time_ns: f64, deviation: f64) -> Candidate<'st
         target,
         outlook: Ok(Prediction { time_ns, interval, source }),
         energy: None,
+        memory_bytes: None,
+        load_watts: None,
+        within_ns: None,
         barred: None,
         score: Some(time_ns),
     }
