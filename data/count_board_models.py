@@ -13,9 +13,13 @@ NONE, RELU, SWISH, HARD_SWISH = 0, 1, 2, 4
 
 @dataclass
 class Layer:
-    """A node: its class, multiply-adds, weights, and the values that it reads (weights apart) and writes."""
+    """A node: its class, multiply-adds, weights, and the values that it reads (weights apart) and writes.
+
+    `window` is the side of the square of places that a convolution makes a value from, 1 of any other node.
+    """
 
     kind: str
+    window: int
     multiply_adds: int
     weights: int
     read: int
@@ -23,9 +27,9 @@ class Layer:
 
     @property
     def sort(self):
-        """Class, and binary logarithms, rounded down, of multiply-adds for each written value and of these."""
+        """Class, window, and binary logarithms, rounded down, of multiply-adds for each written value and of these."""
         each = max(self.multiply_adds // self.written, 1)
-        return self.kind, each.bit_length() - 1, self.written.bit_length() - 1
+        return self.kind, self.window, each.bit_length() - 1, self.written.bit_length() - 1
 
     @property
     def bytes(self):
@@ -51,12 +55,12 @@ class Network:
         channels, height, width = self.shape
         return channels * height * width
 
-    def node(self, kind, shape=None, multiply_adds=0, weights=0, biases=0, inputs=1):
+    def node(self, kind, shape=None, multiply_adds=0, weights=0, biases=0, inputs=1, window=1):
         """Adds a node that writes `shape`, or what it reads if there is none."""
         read = self.values * inputs
         self.shape = shape or self.shape
         self.parameters += weights + biases
-        self.layers.append(Layer(kind, multiply_adds, weights, read, self.values))
+        self.layers.append(Layer(kind, window, multiply_adds, weights, read, self.values))
         return self
 
     def at(self, channels, height, width=None):
@@ -70,7 +74,7 @@ class Network:
         height, width = ((side + 2 * padding - kernel) // stride + 1 for side in (height, width))
         weights = outputs * (channels // groups) * kernel * kernel
         kind = "depthwise_conv" if groups == channels > 1 else "conv"
-        self.node(kind, (outputs, height, width), height * width * weights, weights, outputs)
+        self.node(kind, (outputs, height, width), height * width * weights, weights, outputs, window=kernel)
         return self.element_wise(activation)
 
     def depthwise(self, kernel=3, stride=1, activation=RELU):
@@ -272,7 +276,7 @@ def mobilenet_yolo(net):
     coarse = net.shape
     net.convolution(125, activation=NONE).at(*coarse)
     # A transposed convolution of each channel of the 256 of the step before.
-    net.node("depthwise_conv", (256, 26, 26), 26 * 26 * 256 * 16)
+    net.node("depthwise_conv", (256, 26, 26), 26 * 26 * 256 * 16, window=4)
     net.convolution(1024, 3).convolution(256).convolution(1024, 3).convolution(125, activation=NONE)
     return net.move()
 
@@ -571,8 +575,8 @@ def facts(name, size, architecture):
         "element_wise_share": f"{share_of_nodes('element_wise'):.4f}",
         "normalisation_share": f"{share_of_nodes('normalisation'):.4f}",
         "work": " ".join(
-            f"{kind}:{each}:{written}:{multiply_adds / 1e6:.4f}:{moved / 1e6:.4f}"
-            for (kind, each, written), (multiply_adds, moved) in work_by_sort(net)
+            f"{kind}:{window}:{each}:{written}:{multiply_adds / 1e6:.4f}:{moved / 1e6:.4f}"
+            for (kind, window, each, written), (multiply_adds, moved) in work_by_sort(net)
         ),
     }
 

@@ -1,7 +1,8 @@
 """Fits the constants of core::transfer to measured boards and tries them on boards and networks left out.
 
 Usage: fit_transfer_constants.py boards.csv board_models.csv, with numpy and scipy. An implementation of its own,
-apart from the program: the constants maximise the marginal likelihood under broad log-normal priors.
+apart from the program: the constants make the times of each network on a board most probable given those of the
+board's other networks, under broad log-normal priors.
 """
 
 import csv
@@ -13,9 +14,12 @@ from scipy.optimize import minimize
 
 LEAST_MODELS = 8
 LEVEL, NOISE = 100.0, 0.05**2
-TYPICAL_SQUARE = 0.175
-# Machines and candidates that the fleet's priors count as, and machines that its mean counts as.
-OF_SHARED, OF_OWN, OF_MEAN = 5.0, 30.0, 0.3
+TYPICAL_SQUARE = 0.52
+# How much of a share of work counts for any window, and for sorts of half and twice the length and the size.
+ANY_WINDOW, TO_NEXT_LENGTH, TO_NEXT_SIZE = 0.2, 0.5, 1.0
+# Machines that the fleet's priors count as, of what kinds of chips have in common and of their contrast; the same of
+# their means; and candidates that the prior of a candidate's own part counts as.
+OF_SHARED, OF_MEAN, OF_OWN = (5.0, 20.0), (0.3, 8.0), 30.0
 # Where the search starts: size, work, smooth, model of all candidates, each kind, and a candidate of each kind.
 START = np.log([[0.6, 0.1, 0.15, 0.1], *[[share, 0.1, 0.15, 0.1] for share in (0.2, 0.1, 0.15, 0.05)]])
 START_LENGTHS = np.log([3.0, 3.0])
@@ -32,7 +36,7 @@ def load_facts(path):
     traits += [(np.log(column("nodes")) - 4.7) / 0.6]
     traits += [(column(name) - centre) / scale for name, centre, scale in shares]
     mixtures = [spread(row["work"]) for row in rows]
-    sorts = sorted({sort for mixture in mixtures for sort in mixture})
+    sorts = list(dict.fromkeys(sort for mixture in mixtures for sort in mixture))
     dense = np.array([[mixture.get(sort, 0.0) for sort in sorts] for mixture in mixtures])
     dense = dense - dense.mean(0)
     return [row["model"] for row in rows], np.array(traits).T, dense @ dense.T / TYPICAL_SQUARE
@@ -41,13 +45,14 @@ def load_facts(path):
 def spread(work):
     """Shares of the reference's time by sort, with parts of them for the neighbouring sorts."""
     sorts = [entry.split(":") for entry in work.split()]
-    times = [max(float(entry[3]) / 8.0, float(entry[4])) for entry in sorts]
+    times = [max(float(entry[4]) / 8.0, float(entry[5])) for entry in sorts]
     mixture = defaultdict(float)
-    for (kind, length, size, *_), time in zip(sorts, times):
-        for longer, by_length in ((-1, 0.25), (0, 1.0), (1, 0.25)):
-            for larger, by_size in ((-1, 0.5), (0, 1.0), (1, 0.5)):
-                sort = kind, int(length) + longer, int(size) + larger
-                mixture[sort] += time / sum(times) * by_length * by_size
+    for (kind, window, length, size, *_), time in zip(sorts, times):
+        for wide, by_window in ((None, ANY_WINDOW**0.5), (window != "1", (1.0 - ANY_WINDOW) ** 0.5)):
+            for longer, by_length in ((-1, TO_NEXT_LENGTH), (0, 1.0), (1, TO_NEXT_LENGTH)):
+                for larger, by_size in ((-1, TO_NEXT_SIZE), (0, 1.0), (1, TO_NEXT_SIZE)):
+                    sort = kind, wide, int(length) + longer, int(size) + larger
+                    mixture[sort] += time / sum(times) * by_window * by_length * by_size
     return mixture
 
 
@@ -80,7 +85,7 @@ def load_boards(path, names):
 
 
 class Facts:
-    """Covariances from facts, and the constants that make boards most probable."""
+    """Covariances from facts, and the constants that make left-out networks most probable."""
 
     def __init__(self, traits, work):
         size, rest = traits[:, :1], traits[:, 1:]
@@ -108,11 +113,8 @@ class Facts:
             deviations, lengths = np.exp(constants[:-2]).reshape(5, 4), np.exp(constants[-2:])
             value, slopes = 0.0, np.zeros((5, self.count, self.count))
             for board, c, m, y in rows:
-                matrix = covariance(prior, board, c, m)
-                inverse = np.linalg.inv(matrix)
-                weights = inverse @ y
-                value += 0.5 * (y @ weights + np.linalg.slogdet(matrix)[1])
-                slope, of = 0.5 * (inverse - np.outer(weights, weights)), np.eye(self.count)[m]
+                left_out, slope = leave_out(covariance(prior, board, c, m), m, y)
+                value, of = value + left_out, np.eye(self.count)[m]
                 groups = [(0, c >= 0), *[(1 + kind, board.kinds[c] == kind) for kind in (0, 1)]]
                 groups += [(3 + kind, c == candidate) for candidate, kind in enumerate(board.kinds)]
                 for part, mask in groups:
@@ -141,9 +143,33 @@ def covariance(prior, board, c, m):
     return shared[np.ix_(z, z)] + (c[:, None] == c[None]) * apart + NOISE * np.eye(len(c))
 
 
+def leave_out(matrix, m, y):
+    """Minus the logarithm of the density of each network's times given all others, summed, and its slope by `matrix`.
+
+    With `P` the inverse and `w = P·y`, the left-out times are off by `e = P_mm⁻¹·w_m` with the precision `P_mm`.
+    """
+    inverse = np.linalg.inv(matrix)
+    weights, value = inverse @ y, 0.0
+    off, each, blocks = np.zeros(len(y)), [], np.zeros_like(matrix)
+    for network in np.unique(m):
+        i = np.flatnonzero(m == network)
+        block = inverse[np.ix_(i, i)]
+        off[i] = np.linalg.solve(block, weights[i])
+        value += 0.5 * (off[i] @ weights[i] - np.linalg.slogdet(block)[1])
+        blocks[np.ix_(i, i)] = np.linalg.inv(block)
+        each.append(inverse[:, i] @ off[i])
+    each = np.array(each).T
+    across = np.outer(inverse @ off, weights)
+    return value, 0.5 * (each @ each.T + inverse @ blocks @ inverse - across - across.T)
+
+
 def learn(prior, boards, rounds=8):
     """The prior changed by other boards, by expectation and maximisation."""
     (mean, shared, own), (_, shared0, own0) = prior, prior
+    # Turned from the two kinds of chips to what they have in common and what is between them, and back.
+    turn = np.kron(np.array([[1.0, 1.0], [1.0, -1.0]]) / np.sqrt(2.0), np.eye(len(own0[0])))
+    of_shared, of_mean = (np.repeat(weight, len(own0[0])) for weight in (OF_SHARED, OF_MEAN))
+    start = np.sqrt(np.outer(of_shared, of_shared)) * (turn @ shared0 @ turn)
     for _ in range(rounds):
         means, rest = [], np.zeros_like(shared)
         sums, counts = [OF_OWN * k for k in own0], [OF_OWN] * 2
@@ -160,12 +186,16 @@ def learn(prior, boards, rounds=8):
                 part = across @ weights[i]
                 sums[kind] = sums[kind] + np.outer(part, part) + own[kind] - across @ inverse[np.ix_(i, i)] @ across.T
                 counts[kind] += 1
-        apart = np.array(means)
-        mean = apart.sum(0) / (len(boards) + OF_MEAN)
-        apart = apart - mean
-        shared = OF_SHARED * shared0 + rest + apart.T @ apart + OF_MEAN * np.outer(mean, mean)
-        shared, own = shared / (OF_SHARED + len(boards) + 1), [k / n for k, n in zip(sums, counts)]
-    return mean, shared, own
+        apart = np.array(means) @ turn
+        mean = apart.sum(0) / (len(boards) + of_mean)
+        apart, rest = apart - mean, turn @ rest @ turn
+        of_the_mean = np.sqrt(of_mean) * mean
+        scale = np.sqrt(of_shared + len(boards))
+        shared = (start + rest + apart.T @ apart + np.outer(of_the_mean, of_the_mean)) / np.outer(scale, scale)
+        mean, shared, own = turn @ mean, turn @ shared @ turn, [k / n for k, n in zip(sums, counts)]
+    # The mean of the machines is not known exactly either.
+    scale = np.sqrt(1.0 + 1.0 / (len(boards) + of_mean))
+    return mean, turn @ (np.outer(scale, scale) * (turn @ shared @ turn)) @ turn, own
 
 
 def predict(prior, board, granted):

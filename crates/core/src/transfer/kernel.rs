@@ -2,10 +2,10 @@
 //!
 //! Invariant: every component is a covariance: symmetric and positive definite over any models.
 //!
-//! The standard deviations below, in units of `ln t`, maximise the marginal likelihood of public
-//! measurements (Rasmussen and Williams, *Gaussian Processes for Machine Learning*, 2006, section 5.4), under
-//! broad log-normal priors: `data/fit_transfer_constants.py` finds them, and docs/prediction.md says what
-//! they are worth on machines that had no part in it.
+//! The standard deviations below, in units of `ln t`, make the public measurements of each model on each machine
+//! most probable given those of the machine's other models (Rasmussen and Williams, *Gaussian Processes for Machine
+//! Learning*, 2006, section 5.4.2), under broad log-normal priors: `data/fit_transfer_constants.py` finds them, and
+//! docs/prediction.md says what they are worth on machines that had no part in it.
 
 use super::Kind;
 use super::traits::Traits;
@@ -25,24 +25,24 @@ pub(super) struct Component {
 
 /// What all candidates of a machine share.
 pub(super) const WITHIN_MACHINE: Component =
-    Component { size: 0.891, work: 0.041, smooth: 0.671, model: 0.048 };
+    Component { size: 1.219, work: 0.051, smooth: 0.6, model: 0.052 };
 
 /// What candidates of one kind share besides, by [`Kind`].
 pub(super) const WITHIN_KIND: [Component; Kind::COUNT] = [
-    Component { size: 0.182, work: 0.058, smooth: 0.082, model: 0.071 },
-    Component { size: 0.063, work: 0.264, smooth: 0.197, model: 0.157 },
+    Component { size: 0.057, work: 0.112, smooth: 0.078, model: 0.057 },
+    Component { size: 0.045, work: 0.355, smooth: 0.086, model: 0.112 },
 ];
 
 /// What a candidate has of its own, by [`Kind`].
 pub(super) const OF_CANDIDATE: [Component; Kind::COUNT] = [
-    Component { size: 0.138, work: 0.122, smooth: 0.156, model: 0.106 },
-    Component { size: 0.027, work: 0.03, smooth: 0.077, model: 0.12 },
+    Component { size: 0.119, work: 0.1, smooth: 0.16, model: 0.117 },
+    Component { size: 0.028, work: 0.025, smooth: 0.073, model: 0.12 },
 ];
 
 /// Distance in the amount of work at which the smooth part has lost most of its likeness.
-const LENGTH_OF_SIZE: f64 = 12.2;
+const LENGTH_OF_SIZE: f64 = 11.3;
 /// The same for every other trait.
-const LENGTH_OF_TRAIT: f64 = 5.9;
+const LENGTH_OF_TRAIT: f64 = 5.5;
 
 /// How alike two models are in each respect.
 #[derive(Debug, Clone, Copy)]

@@ -1,4 +1,4 @@
-//! What the work of a call consists of: its nodes by class, length and size, and how alike two models are in that.
+//! What the work of a call consists of: its nodes by class, window, length and size, and how alike two models are in that.
 //!
 //! Invariant: likeness is a product of vectors, so that it is a covariance over any models.
 //!
@@ -13,12 +13,14 @@ use crate::model::OperatorClass;
 
 /// Multiply-adds that the reference does in the time in which it moves a byte.
 const MULTIPLY_ADDS_PER_BYTE: f64 = 8.0;
+/// How alike sorts are of which one looks at a single place and the other at more, where equal ones are 1.
+const ANY_WINDOW: f64 = 0.2;
 /// How much of a share counts for the sorts with half and twice the multiply-adds for each value.
-const TO_NEXT_LENGTH: f64 = 0.25;
+const TO_NEXT_LENGTH: f64 = 0.5;
 /// The same for the sorts that write half and twice as many values.
-const TO_NEXT_SIZE: f64 = 0.5;
+const TO_NEXT_SIZE: f64 = 1.0;
 /// Mean square distance of well-known networks from their mean: what is expected of an unknown one.
-const TYPICAL_SQUARE: f64 = 0.175;
+const TYPICAL_SQUARE: f64 = 0.52;
 /// Sorts of a model that are told apart; the ones with the least share are left out.
 const MOST_SORTS: usize = 256;
 
@@ -27,6 +29,8 @@ const MOST_SORTS: usize = 256;
 pub struct SortOfWork {
     /// The class of the operator.
     pub class: OperatorClass,
+    /// Side of the square of places that a convolution makes a value from; 1 of any other node.
+    pub window: u8,
     /// Binary logarithm of the multiply-adds for each value that a node writes, rounded down; 0 where there are none.
     pub length: u8,
     /// Binary logarithm of the values that a node writes, rounded down.
@@ -37,8 +41,17 @@ pub struct SortOfWork {
     pub bytes: f64,
 }
 
-/// Class, length and size.
-type Sort = (OperatorClass, i16, i16);
+/// The places that nodes make a value from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Window {
+    /// Not told apart.
+    Any,
+    Single,
+    Several,
+}
+
+/// Class, window, length and size.
+type Sort = (OperatorClass, Window, i16, i16);
 
 /// Shares of a reference's time by sort, spread over neighbouring sorts.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,12 +60,12 @@ pub(super) struct Mixture(Vec<(Sort, f64)>);
 impl Mixture {
     /// The mixture of `work`; `None` of no work. Amounts that are negative or not finite count as none.
     pub(super) fn new(work: &[SortOfWork]) -> Option<Self> {
-        let mut times: Vec<(Sort, f64)> = work
+        let mut times: Vec<(&SortOfWork, f64)> = work
             .iter()
             .map(|it| {
                 let time = (it.multiply_adds / MULTIPLY_ADDS_PER_BYTE).max(it.bytes);
                 let time = if time.is_finite() { time.clamp(0.0, 1e30) } else { 0.0 };
-                ((it.class, i16::from(it.length), i16::from(it.size)), time)
+                (it, time)
             })
             .collect();
         times.sort_by(|(_, a), (_, b)| b.total_cmp(a));
@@ -62,11 +75,17 @@ impl Mixture {
             return None;
         }
         let mut spread: BTreeMap<Sort, f64> = BTreeMap::new();
-        for ((class, length, size), time) in times {
-            for (lengths, to_length) in [(-1, TO_NEXT_LENGTH), (0, 1.0), (1, TO_NEXT_LENGTH)] {
-                for (sizes, to_size) in [(-1, TO_NEXT_SIZE), (0, 1.0), (1, TO_NEXT_SIZE)] {
-                    let sort = (class, length + lengths, size + sizes);
-                    *spread.entry(sort).or_default() += time / whole * to_length * to_size;
+        for (it, time) in times {
+            let share = time / whole;
+            let window = if it.window > 1 { Window::Several } else { Window::Single };
+            for (window, to_window) in [(Window::Any, ANY_WINDOW.sqrt()), (window, (1.0 - ANY_WINDOW).sqrt())]
+            {
+                for (longer, to_length) in [(-1, TO_NEXT_LENGTH), (0, 1.0), (1, TO_NEXT_LENGTH)] {
+                    for (larger, to_size) in [(-1, TO_NEXT_SIZE), (0, 1.0), (1, TO_NEXT_SIZE)] {
+                        let sort =
+                            (it.class, window, i16::from(it.length) + longer, i16::from(it.size) + larger);
+                        *spread.entry(sort).or_default() += share * to_window * to_length * to_size;
+                    }
                 }
             }
         }

@@ -7,10 +7,10 @@ all other rows anew, and the learned prior by dense matrices.
 import numpy as np
 
 # Standard deviations of the amount of work, what it consists of, the smooth part, the model.
-WITHIN_MACHINE = (0.891, 0.041, 0.671, 0.048)
-WITHIN_KIND = [(0.182, 0.058, 0.082, 0.071), (0.063, 0.264, 0.197, 0.157)]
-OF_CANDIDATE = [(0.138, 0.122, 0.156, 0.106), (0.027, 0.03, 0.077, 0.12)]
-LENGTHS = np.array([12.2] + [5.9] * 8)
+WITHIN_MACHINE = (1.219, 0.051, 0.6, 0.052)
+WITHIN_KIND = [(0.057, 0.112, 0.078, 0.057), (0.045, 0.355, 0.086, 0.112)]
+OF_CANDIDATE = [(0.119, 0.1, 0.16, 0.117), (0.028, 0.025, 0.073, 0.12)]
+LENGTHS = np.array([11.3] + [5.5] * 8)
 LEVEL, CENTRE, NOISE = 100.0, np.log(1e7), 0.05**2
 CENTRES = np.array([20.0, 15.0, 16.3, 4.7, 0.05, 0.0, 0.1, 0.4, 0.015])
 SCALES = np.array([1.5, 1.7, 0.75, 0.6, 0.05, 0.2, 0.12, 0.13, 0.025])
@@ -30,18 +30,24 @@ X = (np.array([facts(i) for i in range(MODELS)]) - CENTRES) / SCALES
 
 
 def work(i):
-    """Shares of the reference's time on a dense grid of class, length and size."""
-    grid = np.zeros((2, 16, 20))
+    """Shares of the reference's time on a dense grid of class and window, length and size."""
+    grid = np.zeros((3, 16, 20))
     grid[0, 5 + i, 14] += max(8e7 * (1.0 + i) / 8, 3e6)
-    grid[0, 6 + i, 15] += max(9e7 / 8, 5e6 * i)
-    grid[1, 3, 12 + i % 2] += max(4e6 / 8, 2e6 * (1.0 + i))
+    grid[1, 6 + i, 15] += max(9e7 / 8, 5e6 * i)
+    grid[2, 3, 12 + i % 2] += max(4e6 / 8, 2e6 * (1.0 + i))
     return grid / grid.sum()
 
 
 def spread(grid):
-    for axis, part in ((1, 0.25), (2, 0.5)):
+    for axis, part in ((1, 0.5), (2, 1.0)):
         grid = grid + part * (np.roll(grid, 1, axis) + np.roll(grid, -1, axis))
-    return grid.ravel()
+    return grid
+
+
+def product(a, b):
+    """The first two are of one class and differ in their windows: alike by a fifth."""
+    alike = np.array([[1.0, 0.2, 0.0], [0.2, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    return np.einsum("iab,ij,jab", a, alike, b)
 
 
 def likeness():
@@ -49,7 +55,7 @@ def likeness():
     known = np.array([spread(work(i)) for i in range(MODELS - 1)])
     known = known - known.mean(0)
     whole = np.eye(MODELS)
-    whole[:-1, :-1] = known @ known.T / 0.175
+    whole[:-1, :-1] = [[product(a, b) / 0.52 for b in known] for a in known]
     return whole
 
 
@@ -122,8 +128,12 @@ def left_out(prior, machine, out):
     return list(zip(mean, np.sqrt(np.diag(covariance))))
 
 
-def learn(prior, machines, rounds=8, nu=5.0, nu_own=30.0, kappa=0.3):
+def learn(prior, machines, rounds=8, nu=(5.0, 20.0), nu_own=30.0, kappa=(0.3, 8.0)):
+    """What kinds have in common and their contrast count differently: the statistics are those of these two."""
     _, shared0, own0 = prior
+    one = np.eye(MODELS)
+    turn = np.block([[one, one], [one, -one]]) / np.sqrt(2)
+    nu, kappa = (np.diag(np.repeat(weights, MODELS)) for weights in (nu, kappa))
     mean, shared, own = np.zeros(2 * MODELS), shared0, own0
     for _ in range(rounds):
         means, rest, own_sum, own_count = [], np.zeros_like(shared0), [nu_own * k for k in own0], [nu_own] * 2
@@ -140,14 +150,16 @@ def learn(prior, machines, rounds=8, nu=5.0, nu_own=30.0, kappa=0.3):
                 left = own[kind] - across @ inverse[np.ix_(i, i)] @ across.T
                 own_sum[kind] = own_sum[kind] + np.outer(part, part) + left
                 own_count[kind] += 1
-        means = np.array(means)
-        mean = means.sum(0) / (len(machines) + kappa)
-        apart = means - mean
-        shared = (nu * shared0 + rest + apart.T @ apart + kappa * np.outer(mean, mean)) / (
-            nu + len(machines) + 1
-        )
+        means = np.array(means) @ turn
+        mean = np.linalg.solve(len(machines) * np.eye(2 * MODELS) + kappa, means.sum(0))
+        apart, pull = means - mean, np.sqrt(kappa) @ mean
+        sums = np.sqrt(nu) @ turn @ shared0 @ turn @ np.sqrt(nu) + turn @ rest @ turn
+        sums = sums + apart.T @ apart + np.outer(pull, pull)
+        root = np.sqrt(np.linalg.inv(nu + len(machines) * np.eye(2 * MODELS)))
+        mean, shared = turn @ mean, turn @ root @ sums @ root @ turn
         own = [s / n for s, n in zip(own_sum, own_count)]
-    return mean, shared, own
+    of_mean = np.sqrt(np.eye(2 * MODELS) + np.linalg.inv(len(machines) * np.eye(2 * MODELS) + kappa))
+    return mean, turn @ of_mean @ turn @ shared @ turn @ of_mean @ turn, own
 
 
 def show(name, pairs):

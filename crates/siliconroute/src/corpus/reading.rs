@@ -29,7 +29,7 @@ const FURTHER_FACTS: [&str; 8] = [
     "normalisation_share",
     WORK,
 ];
-/// Column of the work by sort of node: `class:length:size:multiply-adds:bytes` of each, the last two in millions.
+/// Column of the work by sort of node: `class:window:length:size:multiply-adds:bytes` of each, the last two in millions.
 const WORK: &str = "work";
 /// The largest number of sorts of one model.
 const MOST_SORTS: usize = 1_000;
@@ -175,8 +175,9 @@ fn work(row: &TableRow<'_>) -> Result<Vec<SortOfWork>, TableError> {
         return Err(row.wrong(WORK, format!("has more than {MOST_SORTS} sorts")));
     }
     let read = |text: &&str| {
-        let wrong =
-            || row.wrong(WORK, format!("has `{}`, no class:length:size:amount:amount", shortened(text)));
+        let wrong = || {
+            row.wrong(WORK, format!("has `{}`, no class:window:length:size:amount:amount", shortened(text)))
+        };
         sort_of_work(text).ok_or_else(wrong)
     };
     sorts.iter().map(read).collect()
@@ -185,11 +186,12 @@ fn work(row: &TableRow<'_>) -> Result<Vec<SortOfWork>, TableError> {
 fn sort_of_work(text: &str) -> Option<SortOfWork> {
     let mut parts = text.split(':');
     let class: Result<_, NotOneOf> = OperatorClass::deserialize(parts.next()?.into_deserializer());
+    let window = parts.next()?.parse::<u8>().ok().filter(|window| *window > 0)?;
     let mut logarithm = || parts.next()?.parse::<u8>().ok().filter(|logarithm| *logarithm < 64);
     let (length, size) = (logarithm()?, logarithm()?);
     let mut millions = || parts.next()?.parse::<f64>().ok().filter(|amount| (0.0..=1e12).contains(amount));
     let (multiply_adds, bytes) = (millions()? * 1e6, millions()? * 1e6);
-    let sort = SortOfWork { class: class.ok()?, length, size, multiply_adds, bytes };
+    let sort = SortOfWork { class: class.ok()?, window, length, size, multiply_adds, bytes };
     parts.next().is_none().then_some(sort)
 }
 

@@ -157,20 +157,22 @@ fn says_where_a_table_is_wrong() {
 fn says_which_sort_of_work_is_wrong() {
     let cases = [
         ("", "line 2, column `work`: `` is empty"),
-        ("conv:1:2:3", "has `conv:1:2:3`, no class:length:size:amount:amount"),
-        ("conv:1:2:3:4:5", "has `conv:1:2:3:4:5`"),
-        ("conv:1:2:3:4 cow:1:2:3:4", "has `cow:1:2:3:4`"),
-        ("conv:64:2:3:4", "has `conv:64:2:3:4`"),
-        ("conv:1:-2:3:4", "has `conv:1:-2:3:4`"),
-        ("conv:1:2:-3:4", "has `conv:1:2:-3:4`"),
-        ("conv:1:2:3:NaN", "has `conv:1:2:3:NaN`"),
+        ("conv:1:1:2:3", "has `conv:1:1:2:3`, no class:window:length:size:amount:amount"),
+        ("conv:1:1:2:3:4:5", "has `conv:1:1:2:3:4:5`"),
+        ("conv:1:1:2:3:4 cow:1:1:2:3:4", "has `cow:1:1:2:3:4`"),
+        ("conv:0:1:2:3:4", "has `conv:0:1:2:3:4`"),
+        ("conv:256:1:2:3:4", "has `conv:256:1:2:3:4`"),
+        ("conv:1:64:2:3:4", "has `conv:1:64:2:3:4`"),
+        ("conv:1:1:-2:3:4", "has `conv:1:1:-2:3:4`"),
+        ("conv:1:1:2:-3:4", "has `conv:1:1:2:-3:4`"),
+        ("conv:1:1:2:3:NaN", "has `conv:1:1:2:3:NaN`"),
     ];
     for (work, expected) in cases {
         let models = table(&format!("model,gmacs,params_m,work\nm0,1,1,{work}\n"), &[]);
         let error = Corpus::of_tables(&table(BOARDS, &[]), &models).unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");
     }
-    let many = "conv:1:2:3:4 ".repeat(1_001);
+    let many = "conv:1:1:2:3:4 ".repeat(1_001);
     let models = table(&format!("model,gmacs,params_m,work\nm0,1,1,{many}\n"), &[]);
     let error = Corpus::of_tables(&table(BOARDS, &[]), &models).unwrap_err();
     assert!(error.to_string().contains("more than 1000 sorts"), "{error}");
