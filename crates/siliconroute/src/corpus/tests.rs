@@ -54,7 +54,7 @@ fn every_task_decides_for_every_model_of_every_board() {
         assert_eq!(evaluation.decisions.len(), 20);
         assert_eq!(evaluation.decisions[0].id, "one, of two: m0");
         let score = &evaluation.strategies[ROUTER];
-        assert!(score.total == 20 && score.wins >= 16, "{}: {score:?}", task.name());
+        assert!(score.total == 20 && score.wins >= 15, "{}: {score:?}", task.name());
         let granted = |d: &&CheckedDecision| d.source.values().filter(|it| *it == "measured").count() == 1;
         let granted = evaluation.decisions.iter().filter(granted).count();
         assert_eq!(granted, if task == Task::OneShot { 20 } else { 0 });
