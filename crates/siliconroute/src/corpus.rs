@@ -4,6 +4,7 @@
 //! one that the task grants.
 
 mod baselines;
+mod known;
 mod reading;
 mod tasks;
 #[cfg(test)]

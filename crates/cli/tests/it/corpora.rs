@@ -61,6 +61,31 @@ fn a_corpus_is_evaluated_in_every_task() {
 }
 
 #[test]
+fn a_bare_table_of_public_networks_is_as_good_as_a_whole_one() {
+    let sandbox = sandbox();
+    sandbox.write("boards.csv", boards());
+    let basic = |line: &str| line.split(',').take(3).collect::<Vec<_>>().join(",") + "\n";
+    sandbox.write("bare.csv", DATA[0].1.lines().map(basic).collect::<String>());
+    // Another network of that name: it has ten times the parameters.
+    let foreign = |line: &str| match line.strip_prefix("vgg16,") {
+        Some(_) => "vgg16,15.5,1380\n".to_owned(),
+        None => basic(line),
+    };
+    sandbox.write("foreign.csv", DATA[0].1.lines().map(foreign).collect::<String>());
+    let evaluate = |models| {
+        let arguments = ["evaluate", "--corpus", "boards.csv", "--models", models, "--task", "zero-shot"];
+        let ran = sandbox.run(&[&arguments[..], &["--json"]].concat());
+        (ran.json()["decisions"].clone(), ran.err)
+    };
+    let [whole, bare, foreign] = ["board_models.csv", "bare.csv", "foreign.csv"].map(evaluate);
+    assert_eq!(whole.0, bare.0);
+    assert!(!whole.1.contains("recognised"), "{}", whole.1);
+    assert!(bare.1.contains("27 public networks recognised"), "{}", bare.1);
+    assert!(foreign.1.contains("26 public networks recognised"), "{}", foreign.1);
+    assert_ne!(whole.0, foreign.0);
+}
+
+#[test]
 fn published_cases_are_decided_as_published() {
     let sandbox = sandbox();
     let arguments = ["evaluate", "--replay", ".", "--preset", "published"];

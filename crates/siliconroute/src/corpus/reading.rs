@@ -14,7 +14,7 @@ use siliconroute_core::transfer::{CaseTraits, Kind, Observations, Row, SortOfWor
 use crate::table_file::{Table, TableError, TableRow};
 use crate::wording::counted;
 
-use super::kind_of;
+use super::{kind_of, known};
 
 /// Models that a candidate must have to take part.
 const LEAST_MODELS: usize = 8;
@@ -82,7 +82,11 @@ impl Corpus {
     pub fn load(boards: &Path, models: &Path) -> Result<Self, TableError> {
         let models = Table::load(models, &["model", "gmacs", "params_m"])?;
         let boards = Table::load(boards, &["board", "candidate", "model", "mean_ms"])?;
-        Self::of_tables(&boards, &models)
+        let mut corpus = Self::of_tables(&boards, &models)?;
+        if let Some(recognised) = known::complete(&mut corpus.models)? {
+            corpus.notes.push(recognised);
+        }
+        Ok(corpus)
     }
 
     pub(super) fn of_tables(boards: &Table, models: &Table) -> Result<Self, TableError> {
@@ -131,7 +135,7 @@ impl Corpus {
     }
 }
 
-fn public_models(table: &Table, notes: &mut Vec<String>) -> Result<Vec<PublicModel>, TableError> {
+pub(super) fn public_models(table: &Table, notes: &mut Vec<String>) -> Result<Vec<PublicModel>, TableError> {
     let missing: Vec<&str> = FURTHER_FACTS.into_iter().filter(|column| !table.has(column)).collect();
     if !missing.is_empty() {
         notes.push(format!(
