@@ -23,7 +23,7 @@ use crate::predict::Basis;
 use crate::statistics::Interval;
 use crate::workload::{Goal, Workload};
 
-pub use self::context::{ChipNow, Context};
+pub use self::context::{ChipNow, Context, Running};
 pub use self::rules::{Bar, BusyChip, Fired, HotChip, Rules};
 pub use self::wording::{format_duration_ns, format_interval_ns, format_joules};
 
@@ -233,7 +233,7 @@ pub fn decide_live<'k>(
     decision
 }
 
-/// What is worth a look instead of the chosen target, where looking is allowed.
+/// What is worth a visit instead of the chosen target, where looking is allowed.
 fn explore_instead(
     knowledge: &Knowledge,
     query: &Query<'_>,
@@ -245,17 +245,12 @@ fn explore_instead(
     if on_battery || limits.deadline_ns.is_some() || decision.goal != Goal::Fastest {
         return None;
     }
-    let time_in = |target, workload| {
-        let measured = knowledge.estimate(query.case.id, target, workload).map(|it| it.time_ns);
-        measured.or_else(|| knowledge.predicted(query.case, target, workload).map(|it| it.time_ns))
-    };
     let start_ns = |target| match &allowance.open {
-        Some(open) if !open.contains(&target) => time_in(target, Workload::ColdStart),
-        // While one target runs, the others rest, and the first run of a look wakes one up.
-        _ if query.workload == Workload::Sustained => {
-            let [rested, running] = [Workload::IdleLoaded, Workload::Sustained].map(|it| time_in(target, it));
-            Some(rested.zip(running).map_or(0.0, |(rested, running)| (rested - running).max(0.0)))
+        Some(open) if !open.contains(&target) => {
+            knowledge.expected_ns(query.case, target, Workload::ColdStart)
         }
+        // While one target runs, the others rest, and the first run of a visit wakes one up.
+        _ if query.workload == Workload::Sustained => Some(knowledge.waking_ns(query.case, target)),
         _ => Some(0.0),
     };
     explore(&decision.candidates, decision.chosen?, allowance, start_ns)

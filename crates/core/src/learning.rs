@@ -1,4 +1,4 @@
-//! Learning from real runs: what is believed of a time, when it has changed, and which target is worth another look.
+//! Learning from real runs: what is believed of a time, when it has changed, and which target is worth another visit.
 //!
 //! Invariant: everything follows from the observations, their times and a seed, so a day of use can be replayed.
 //!

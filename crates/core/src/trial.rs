@@ -147,6 +147,8 @@ pub enum Purpose {
     Verify,
     /// Because the user asked for a benchmark.
     Bench,
+    /// None of its own: its samples are runs that users asked for.
+    Served,
 }
 
 impl Purpose {
@@ -156,6 +158,7 @@ impl Purpose {
             Self::Learn => "learn",
             Self::Verify => "verify",
             Self::Bench => "bench",
+            Self::Served => "served",
         }
     }
 }

@@ -27,9 +27,21 @@ pub struct Context {
     pub chips: SmallVec<[ChipNow; 4]>,
     /// Targets that failed lately.
     pub quarantined: SmallVec<[TargetIndex; 4]>,
+    /// The target that is running the case, while it is asked for again and again; absent where none is.
+    #[serde(default)]
+    pub running: Option<Running>,
     /// What looking at other targets may cost; absent where nothing is explored.
     #[serde(default)]
     pub exploration: Option<Allowance>,
+}
+
+/// A target that runs a case again and again.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Running {
+    /// The target.
+    pub target: TargetIndex,
+    /// Its runs since it rested last.
+    pub runs: u32,
 }
 
 /// What a chip is doing now.

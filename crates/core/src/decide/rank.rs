@@ -64,6 +64,9 @@ pub(super) fn rank(
     } else if by_energy && known < count {
         fired.push(Fired::EnergyPartlyKnown { known: known as u16, of: count as u16 });
     }
+    if goal == Goal::Fastest {
+        add_waking(knowledge, query, context, &mut times, &mut fired);
+    }
     score(goal, energy_scope, candidates, &times);
     let (mut chosen, mut runner_up) = best_two(candidates, |_| true);
     if goal == Goal::Fastest && !limited {
@@ -220,6 +223,39 @@ fn effective_time(
         }
     }
     Some(time)
+}
+
+/// Adds what it takes to wake another target up while one is running, spread over the runs to come.
+///
+/// How many those are is not known; as many as came already is a guess by which switching costs at most twice what it would
+/// with foresight (Karlin et al., "Competitive Randomized Algorithms for Nonuniform Problems", Algorithmica 11, 1994, on
+/// when to stop renting skis).
+fn add_waking(
+    knowledge: &Knowledge,
+    query: &Query<'_>,
+    context: &Context,
+    times: &mut [Option<f64>],
+    fired: &mut SmallVec<[Fired; 4]>,
+) {
+    let Some(running) = context.running.filter(|_| query.workload == Workload::Sustained) else { return };
+    let position = usize::from(running.target.0);
+    let Some(running_ns) = times.get(position).copied().flatten() else { return };
+    let mut passed_over: Option<(f64, TargetIndex)> = None;
+    for (index, time) in times.iter_mut().enumerate() {
+        let target = TargetIndex(index as u16);
+        let Some(time_ns) = time.filter(|&time_ns| index != position && time_ns < running_ns) else {
+            continue;
+        };
+        let with_waking = time_ns + knowledge.waking_ns(query.case, target) / f64::from(running.runs.max(1));
+        *time = Some(with_waking);
+        if passed_over.is_none_or(|(least, _)| time_ns < least) {
+            passed_over = Some((time_ns, target));
+        }
+    }
+    let switches = times.iter().flatten().any(|&time| time < running_ns);
+    if let Some((_, passed_over)) = passed_over.filter(|_| !switches) {
+        fired.push(Fired::Running { passed_over });
+    }
 }
 
 /// Bars the candidates that are not known to keep to the limits of time, if another one is; whether one is.

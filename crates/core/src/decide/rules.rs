@@ -157,6 +157,11 @@ pub enum Fired {
         /// The target that was passed over.
         passed_over: TargetIndex,
     },
+    /// Another target is faster, but not by what it takes to wake it up while this one is running.
+    Running {
+        /// The target that was passed over.
+        passed_over: TargetIndex,
+    },
     /// The two best cannot be told apart, and the other one is steadier.
     Volatility {
         /// The target that was passed over.
@@ -179,6 +184,7 @@ impl Fired {
             Self::PowerUnchecked { .. } => "power_unchecked",
             Self::MemoryUnchecked { .. } => "memory_unchecked",
             Self::ColdStart { .. } => "cold_start",
+            Self::Running { .. } => "running",
             Self::Volatility { .. } => "volatility",
         }
     }

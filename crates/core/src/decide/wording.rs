@@ -186,6 +186,10 @@ impl Fired {
             Self::ColdStart { passed_over } => {
                 format!("a cold start goes to the CPU, since {} is not faster enough", key(passed_over))
             }
+            Self::Running { passed_over } => format!(
+                "{} is faster once it runs, but not yet by what it takes to wake it up",
+                key(passed_over)
+            ),
             Self::Volatility { passed_over } => {
                 format!("{} may be as fast, and its sessions differ more", key(passed_over))
             }

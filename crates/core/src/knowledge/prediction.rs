@@ -92,6 +92,19 @@ impl Knowledge {
         Prediction { time_ns, interval, ..usual }
     }
 
+    /// The time of `case` on `target` in `workload`, measured or predicted.
+    pub fn expected_ns(&self, case: &Case, target: TargetIndex, workload: Workload) -> Option<f64> {
+        let measured = self.estimate(case.id, target, workload).map(|it| it.time_ns);
+        measured.or_else(|| self.predicted(case, target, workload).map(|it| it.time_ns))
+    }
+
+    /// What it takes to wake `target` up for `case`: what a rest adds to its time; 0 where that is not known.
+    pub fn waking_ns(&self, case: &Case, target: TargetIndex) -> f64 {
+        let [rested, running] = [Workload::IdleLoaded, Workload::Sustained]
+            .map(|workload| self.expected_ns(case, target, workload));
+        rested.zip(running).map_or(0.0, |(rested, running)| (rested - running).max(0.0))
+    }
+
     /// What makes a failure of `target` on an untried case likely; `None` where nothing does.
     pub(crate) fn doubt(&self, case: &Case, target: TargetIndex) -> Option<&Exclusion> {
         let doubts = self.doubts.get(usize::from(target.0))?;

@@ -2,7 +2,7 @@
 //!
 //! Invariant: one wild run moves the belief by a bounded step; runs that stay away move it within a few of them.
 
-use crate::statistics::Interval;
+use crate::statistics::{Interval, median};
 
 /// How much the true log time may wander in a day: its standard deviation.
 const WANDER_PER_DAY: f64 = 0.05;
@@ -44,8 +44,10 @@ const MOST_IN_SUM: f64 = 3.0;
 /// Standard deviation of the log time about a single run of which nothing was known before.
 const FIRST_RUN: f64 = 0.3;
 
-/// Runs that are kept to start anew from after a change.
-const KEPT: usize = 4;
+/// Runs that are kept to start anew from after a change, and how many of them must lie beyond the allowance: wild runs come
+/// alone, also where a run in twenty is wild.
+const KEPT: usize = 5;
+const BEYOND: usize = 4;
 
 /// The time of one case on one target in one workload, as runs have told it.
 ///
@@ -69,6 +71,9 @@ pub struct Belief {
     sums: [f64; 2],
     /// The level when neither of them stood above 0 last: a change draws the level along before it is noticed.
     calm: f64,
+    /// The level that was believed before the first runs, and how many of those there were, up to [`KEPT`].
+    anchor: f64,
+    fresh: usize,
     /// Log times of the latest runs, newest last.
     recent: [f64; KEPT],
     /// Runs observed.
@@ -107,6 +112,8 @@ impl Belief {
             seen_ns: now_ns,
             sums: [0.0; 2],
             calm: level,
+            anchor: level,
+            fresh: 0,
             recent: [level; KEPT],
             runs: 0,
             shift: 0.0,
@@ -142,11 +149,20 @@ impl Belief {
         let standard = (innovation / spread).clamp(-MOST_IN_SUM, MOST_IN_SUM);
         self.sums =
             [(self.sums[0] + standard - ALLOWANCE).max(0.0), (self.sums[1] - standard - ALLOWANCE).max(0.0)];
-        if self.sums.iter().any(|sum| *sum > ALARM) {
+        let beyond = |sign: f64| {
+            let over = |&&run: &&f64| sign * (run - self.level) > ALLOWANCE * spread;
+            self.recent.iter().filter(over).count() >= BEYOND
+        };
+        if (self.sums[0] > ALARM && beyond(1.0)) || (self.sums[1] > ALARM && beyond(-1.0)) {
             return Some(self.start_anew(now_ns));
         }
         let step = innovation.clamp(-CLIP * spread, CLIP * spread);
-        self.level += variance / (variance + self.scatter) * step;
+        if self.fresh < KEPT {
+            self.fresh += 1;
+            self.level = self.first_level(spread);
+        } else {
+            self.level += variance / (variance + self.scatter) * step;
+        }
         self.weight += 1.0;
         if self.sums.iter().all(|&sum| sum <= 0.0) {
             self.calm = self.level;
@@ -158,27 +174,46 @@ impl Belief {
         None
     }
 
-    /// Takes the runs since the change began for the new level.
+    /// The level after the first runs: what was believed before, and their median.
+    ///
+    /// A gain is great at first, so that a single wild run among them would be believed for long; wild runs are slow ones, so
+    /// of two in the middle the faster counts.
+    fn first_level(&self, spread: f64) -> f64 {
+        let mut first = self.recent;
+        let first = &mut first[KEPT - self.fresh..];
+        first.sort_by(f64::total_cmp);
+        let off_by = (first[(self.fresh - 1) / 2] - self.anchor).clamp(-CLIP * spread, CLIP * spread);
+        let weight = self.fresh as f64 / self.scatter;
+        self.anchor + off_by * weight / (1.0 / self.prior + weight)
+    }
+
+    /// Takes those of the latest runs that lie on the side of the change for the new level.
     fn start_anew(&mut self, now_ns: u64) -> Change {
         let upwards = self.sums[0] > self.sums[1];
-        let beyond = |&seen: &f64| if upwards { seen > self.level } else { seen < self.level };
-        // The runs before the change lie at the front, on the other side of the level or near it.
-        let kept = self.recent.iter().rev().take_while(|seen| beyond(seen)).count().max(1);
-        let mut latest: Vec<f64> = self.recent[KEPT - kept..].to_vec();
-        latest.sort_by(f64::total_cmp);
-        let level = f64::midpoint(latest[(kept - 1) / 2], latest[kept / 2]);
+        let beyond = |seen: &f64| if upwards { *seen > self.level } else { *seen < self.level };
+        let latest: Vec<f64> = self.recent.iter().copied().filter(beyond).collect();
+        let kept = latest.len().max(1);
+        let level = median(&latest).unwrap_or(self.level);
         self.shift = level - self.calm;
         (self.changed_ns, self.runs_since) = (now_ns, 0);
-        (self.level, self.calm) = (level, level);
+        (self.level, self.calm, self.fresh) = (level, level, KEPT);
         (self.prior, self.weight) = (2.0 * self.scatter / kept as f64, 0.0);
         self.sums = [0.0; 2];
         Change { ratio: self.shift.exp() }
     }
 
-    /// Widens what is believed, since something that the time rests on was changed: a driver, a provider, a power plan.
+    /// Widens what is believed by a factor of two either way, since something that the time rests on was changed: a driver,
+    /// a provider.
     pub fn doubt(&mut self) {
-        self.set_variance(self.variance().max(DOUBT * DOUBT));
+        self.moved(0.0, DOUBT);
+    }
+
+    /// Moves what is believed by `shift` in log time, and lets it be off by `deviation` beyond what it was before.
+    pub(super) fn moved(&mut self, shift: f64, deviation: f64) {
+        self.level += shift;
+        self.set_variance(self.variance() + deviation * deviation);
         self.sums = [0.0; 2];
+        (self.anchor, self.fresh, self.calm) = (self.level, 0, self.level);
     }
 
     /// The level's variance at `now_ns`, which grows while nothing is seen, and sooner where the level has just changed.
@@ -190,7 +225,7 @@ impl Belief {
         self.variance() + (wandered + returned * returned).min(DOUBT * DOUBT)
     }
 
-    /// Variance of what is believed of the level, as of the last look.
+    /// Variance of what is believed of the level, as of the last run.
     fn variance(&self) -> f64 {
         1.0 / (1.0 / self.prior + self.weight / self.scatter)
     }

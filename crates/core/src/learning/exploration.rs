@@ -30,7 +30,7 @@ pub struct Allowance {
     pub draw: u64,
     /// Targets with a living session; `None` where all have one, or none needs it. Others cost their cold start too.
     pub open: Option<SmallVec<[TargetIndex; 8]>>,
-    /// How many runs a look takes.
+    /// How many runs a visit takes.
     pub runs: u32,
     /// The target that is being looked at.
     pub held: Option<TargetIndex>,
@@ -41,7 +41,7 @@ pub struct Allowance {
 pub struct Explored {
     /// The target that would have been chosen.
     pub instead_of: TargetIndex,
-    /// What the look is expected to cost over that one, in nanoseconds; 0 where it began earlier.
+    /// What the visit is expected to cost over that one, in nanoseconds; 0 where it began earlier.
     pub expected_cost_ns: f64,
     /// What was left of the share of time, in nanoseconds.
     pub left_ns: f64,
@@ -52,7 +52,7 @@ pub struct Explored {
 ///
 /// A time is drawn for each candidate from what is believed of it: log-normal, as wide as its 95 % interval. The candidate
 /// with the least draw is taken, among those whose expected cost fits into what is left of the allowance: the mean of its
-/// believed time less that of `best`, for as many runs as a look takes, plus what `start_ns` says that it takes to get the
+/// believed time less that of `best`, for as many runs as a visit takes, plus what `start_ns` says that it takes to get the
 /// target going (`None`: that is not known, and the target is left alone). The budget comes before the draw so that one dear
 /// and doubtful target does not hide a cheap one.
 pub fn explore(
@@ -155,24 +155,35 @@ impl Account {
     }
 }
 
-/// Keeps the account, numbers the decisions, and sees looks through to their end.
+/// Keeps the account, numbers the decisions, and sees visits through to their end.
 #[derive(Debug, Clone)]
 pub struct Explorer {
     /// What was spent.
     pub account: Account,
     seed: u64,
     decisions: u64,
-    /// Looks under way: by case, the target and the runs that are left.
-    held: HashMap<CaseId, (TargetIndex, u32)>,
+    cases: HashMap<CaseId, CaseAccount>,
 }
 
-/// Runs of a look in the sustained workload: the first finds the target at rest and belongs to another workload.
-const RUNS_OF_A_LOOK: u32 = 3;
+/// What one case spent, so that what exploring costs is not laid on those that take the least of the time.
+#[derive(Debug, Clone, Copy)]
+struct CaseAccount {
+    account: Account,
+    runs: u64,
+    /// The target of a visit under way, and the runs that are left.
+    held: Option<(TargetIndex, u32)>,
+}
+
+/// Runs of a visit in the sustained workload: the first finds the target at rest and belongs to another workload.
+const RUNS_OF_A_VISIT: u32 = 3;
+
+/// What a case may spend ahead of its share, in runs of its own: a case that is new has most to gain.
+const LOAN_RUNS: f64 = 1.0;
 
 impl Explorer {
     /// Explores with `share` of all time, chance being drawn from `seed`.
     pub fn new(share: f64, seed: u64) -> Self {
-        Self { account: Account::new(share), seed, decisions: 0, held: HashMap::new() }
+        Self { account: Account::new(share), seed, decisions: 0, cases: HashMap::new() }
     }
 
     /// What the next decision on `case` may explore with.
@@ -183,30 +194,44 @@ impl Explorer {
         open: Option<SmallVec<[TargetIndex; 8]>>,
     ) -> Allowance {
         self.decisions += 1;
-        let runs = if workload == Workload::Sustained { RUNS_OF_A_LOOK } else { 1 };
-        let held = self.held.get(&case).map(|(target, _)| *target);
-        Allowance { left_ns: self.account.left_ns(), seed: self.seed, draw: self.decisions, open, runs, held }
+        let runs = if workload == Workload::Sustained { RUNS_OF_A_VISIT } else { 1 };
+        let of_case = self.cases.get(&case);
+        let own_ns = of_case
+            .map_or(0.0, |it| it.account.left_ns() + LOAN_RUNS * it.account.total_ns / it.runs.max(1) as f64);
+        let left_ns = self.account.left_ns().min(own_ns);
+        let held = of_case.and_then(|it| it.held).map(|(target, _)| target);
+        Allowance { left_ns, seed: self.seed, draw: self.decisions, open, runs, held }
     }
 
     /// Takes over a run of `case` that took `time_ns` after `decision`, whatever target answered it in the end.
     pub fn ran(&mut self, case: CaseId, workload: Workload, decision: &Decision<'_>, time_ns: f64) {
-        let Some(explored) = decision.exploration else {
-            self.held.remove(&case);
-            self.account.spend(time_ns, None);
-            return;
-        };
-        let believed = decision.prediction(explored.instead_of).map(|prediction| prediction.time_ns);
-        self.account.spend(time_ns, Some(believed.unwrap_or(time_ns)));
-        let before = self.held.get(&case).map(|(_, left)| *left);
-        let left = match (before, workload) {
-            (Some(left), _) => left - 1,
-            (None, Workload::Sustained) => RUNS_OF_A_LOOK - 1,
+        let instead_of_ns = decision.exploration.map(|explored| {
+            decision.prediction(explored.instead_of).map_or(time_ns, |prediction| prediction.time_ns)
+        });
+        self.spend(case, workload, decision.chosen, time_ns, instead_of_ns);
+    }
+
+    /// Takes over a run of `case` on `target`; one that explored says what the best target was believed to take.
+    pub fn spend(
+        &mut self,
+        case: CaseId,
+        workload: Workload,
+        target: Option<TargetIndex>,
+        time_ns: f64,
+        instead_of_ns: Option<f64>,
+    ) {
+        let share = self.account.share;
+        let new = || CaseAccount { account: Account::new(share), runs: 0, held: None };
+        let of_case = self.cases.entry(case).or_insert_with(new);
+        of_case.account.spend(time_ns, instead_of_ns);
+        of_case.runs += 1;
+        self.account.spend(time_ns, instead_of_ns);
+        let left = match (of_case.held, workload) {
+            (Some((_, left)), _) => left - 1,
+            (None, Workload::Sustained) => RUNS_OF_A_VISIT - 1,
             (None, _) => 0,
         };
-        match decision.chosen.filter(|_| left > 0) {
-            Some(target) => self.held.insert(case, (target, left)),
-            None => self.held.remove(&case),
-        };
+        of_case.held = target.filter(|_| instead_of_ns.is_some() && left > 0).map(|target| (target, left));
     }
 }
 

@@ -28,7 +28,7 @@ fn allowance(left_ns: f64, draw: u64) -> Allowance {
 }
 
 /// How often of 1,000 decisions `OTHER` is looked at.
-fn looks(candidates: &[Candidate<'_>], left_ns: f64, best: TargetIndex) -> usize {
+fn visits(candidates: &[Candidate<'_>], left_ns: f64, best: TargetIndex) -> usize {
     let explored = |draw| explore(candidates, best, &allowance(left_ns, draw), |_| Some(0.0));
     (0..1_000).filter(|&draw| explored(draw).is_some_and(|(target, _)| target == OTHER)).count()
 }
@@ -37,35 +37,35 @@ fn looks(candidates: &[Candidate<'_>], left_ns: f64, best: TargetIndex) -> usize
 fn what_may_be_faster_is_looked_at_within_the_allowance() {
     let near = [candidate(BEST, 100.0, 0.1), candidate(OTHER, 105.0, 0.1)];
     let sure = [candidate(BEST, 100.0, 0.01), candidate(OTHER, 150.0, 0.01)];
-    assert!((200..600).contains(&looks(&near, 1e6, BEST)), "{}", looks(&near, 1e6, BEST));
-    assert_eq!(looks(&sure, 1e6, BEST), 0);
+    assert!((200..600).contains(&visits(&near, 1e6, BEST)), "{}", visits(&near, 1e6, BEST));
+    assert_eq!(visits(&sure, 1e6, BEST), 0);
     for left_ns in [0.0, -1.0, f64::NAN, 4.9] {
-        assert_eq!(looks(&near, left_ns, BEST), 0, "{left_ns}");
+        assert_eq!(visits(&near, left_ns, BEST), 0, "{left_ns}");
     }
-    assert_eq!(looks(&near[..1], 1e6, BEST), 0);
-    assert_eq!(looks(&near, 1e6, TargetIndex(7)), 0);
+    assert_eq!(visits(&near[..1], 1e6, BEST), 0);
+    assert_eq!(visits(&near, 1e6, TargetIndex(7)), 0);
     let mut barred = near;
     barred[1].barred = Some(crate::decide::Bar::Quarantined);
-    assert_eq!(looks(&barred, 1e6, BEST), 0);
+    assert_eq!(visits(&barred, 1e6, BEST), 0);
 }
 
 #[test]
-fn what_it_takes_to_get_a_target_going_and_all_runs_of_a_look_are_part_of_its_cost() {
+fn what_it_takes_to_get_a_target_going_and_all_runs_of_a_visit_are_part_of_its_cost() {
     let near = [candidate(BEST, 100.0, 0.1), candidate(OTHER, 105.0, 0.1)];
-    let looks = |left_ns, runs, start_ns: Option<f64>| {
+    let visits = |left_ns, runs, start_ns: Option<f64>| {
         let explored =
             |draw| explore(&near, BEST, &Allowance { runs, ..allowance(left_ns, draw) }, |_| start_ns);
         (0..1_000).filter(|&draw| explored(draw).is_some()).count()
     };
-    assert!(looks(10.0, 1, Some(0.0)) > 200);
-    assert_eq!(looks(10.0, 3, Some(0.0)), 0);
-    assert_eq!(looks(1e3, 1, Some(1e6)), 0);
-    assert_eq!(looks(1e9, 1, None), 0);
-    assert!(looks(2e6, 1, Some(1e6)) > 200);
+    assert!(visits(10.0, 1, Some(0.0)) > 200);
+    assert_eq!(visits(10.0, 3, Some(0.0)), 0);
+    assert_eq!(visits(1e3, 1, Some(1e6)), 0);
+    assert_eq!(visits(1e9, 1, None), 0);
+    assert!(visits(2e6, 1, Some(1e6)) > 200);
 }
 
 #[test]
-fn a_look_that_began_goes_on_while_anything_is_left() {
+fn a_visit_that_began_goes_on_while_anything_is_left() {
     let far = [candidate(BEST, 100.0, 0.01), candidate(OTHER, 200.0, 0.01)];
     let held = |left_ns, held| {
         explore(&far, BEST, &Allowance { held: Some(held), ..allowance(left_ns, 1) }, |_| None)

@@ -174,15 +174,54 @@ fn what_rests_on_something_that_was_changed_is_believed_less() {
     let knowledge = knowledge(&[&case, &other]);
     let mut live = Live::new(2);
     (0..30).for_each(|at| assert_eq!(live.observe(&knowledge, &run(&case, GPU, 1.0, at)), None));
-    live.doubt_all(30 * SECOND);
+    live.doubt(GPU, 30 * SECOND);
     live.age(case.id, 31 * SECOND);
-    for (case, target) in [(&case, GPU), (&other, GPU), (&case, CPU)] {
-        let interval = ask(&knowledge, &live, case).prediction(target).unwrap().interval;
-        assert!(interval.high / interval.low > 10.0, "{target:?} {interval:?}");
+    for case in [&case, &other] {
+        let width = |target| {
+            let interval = ask(&knowledge, &live, case).prediction(target).unwrap().interval;
+            interval.high / interval.low
+        };
+        assert!(width(GPU) > 10.0 && width(CPU) < 1.1, "{} {}", width(GPU), width(CPU));
     }
     live.observe(&knowledge, &run(&case, GPU, 3.0, 32));
     assert_eq!(ask(&knowledge, &live, &case).chosen, Some(CPU));
     live.doubt(TargetIndex(9), 0);
+}
+
+#[test]
+fn a_change_of_the_whole_machine_is_believed_of_targets_that_were_not_run_since() {
+    let (case, other) = (case(1), case(2));
+    let knowledge = knowledge(&[&case, &other]);
+    let mut live = Live::new(2);
+    for at in 1..30 {
+        assert_eq!(live.observe(&knowledge, &run(&case, GPU, 1.0, at)), None);
+        assert_eq!(live.observe(&knowledge, &run(&case, CPU, 1.2, at)), None);
+    }
+    // On battery all is half as fast; the CPU is not taken for the faster one because it was not run there yet.
+    live.doubt_all(30 * SECOND);
+    live.age(case.id, 32 * SECOND);
+    let interval = ask(&knowledge, &live, &case).prediction(CPU).unwrap().interval;
+    assert!(interval.high / interval.low > 5.0, "{interval:?}");
+    for at in 32..40 {
+        live.observe(&knowledge, &run(&case, GPU, 2.0, at));
+        live.age(case.id, at * SECOND);
+    }
+    for case in [&case, &other] {
+        let decision = ask(&knowledge, &live, case);
+        let cpu_ms = decision.prediction(CPU).unwrap().time_ns / 1e6;
+        assert!(decision.chosen == Some(GPU) && (2.2..2.5).contains(&cpu_ms), "{decision:?}");
+    }
+    // Plugged in again, and again on battery: times from before all that are moved by all of it.
+    for round in 4..24_u64 {
+        live.doubt_all(round * 10 * SECOND);
+        let ms = if round % 2 == 0 { 1.0 } else { 2.0 };
+        for at in 1..9 {
+            live.observe(&knowledge, &run(&case, GPU, ms, round * 10 + at));
+        }
+    }
+    live.age(case.id, 1_000 * SECOND);
+    let cpu_ms = ask(&knowledge, &live, &case).prediction(CPU).unwrap().time_ns / 1e6;
+    assert!((1.8..3.2).contains(&cpu_ms), "{cpu_ms}");
 }
 
 #[test]
@@ -224,7 +263,9 @@ fn nothing_is_explored_on_battery_against_a_deadline_or_where_energy_decides() {
     let case = case(1);
     let knowledge = knowledge(&[&case]);
     let mut live = Live::new(2);
-    live.doubt_all(1);
+    for target in [CPU, GPU] {
+        live.doubt(target, 1);
+    }
     let explored = |limits: Limits, goal: Goal, charge: Option<f64>| {
         let looked = |draw| {
             let allowance = Allowance { left_ns: 1e9, seed: 1, draw, open: None, runs: 1, held: None };
@@ -253,19 +294,21 @@ fn a_look_is_seen_through_to_its_end_and_charged() {
     let case = case(1);
     let knowledge = knowledge(&[&case]);
     let mut live = Live::new(2);
-    live.doubt_all(1);
+    for target in [CPU, GPU] {
+        live.doubt(target, 1);
+    }
     let mut explorer = Explorer::new(0.01, 3);
     explorer.account.spend(1e9, None);
-    let mut looks = Vec::new();
+    let mut visits = Vec::new();
     for _ in 0..200 {
         let exploration = Some(explorer.allow(case.id, Workload::Sustained, None));
         let context = Context { exploration, ..Context::default() };
         let decision = decide_live(&knowledge, Some(&live), &query(&case), &context);
-        looks.push(decision.exploration.is_some());
+        visits.push(decision.exploration.is_some());
         explorer.ran(case.id, Workload::Sustained, &decision, 1.2e6);
     }
     let lengths: Vec<usize> =
-        looks.chunk_by(|one, next| one == next).filter(|it| it[0]).map(<[_]>::len).collect();
+        visits.chunk_by(|one, next| one == next).filter(|it| it[0]).map(<[_]>::len).collect();
     assert!(lengths.len() > 3 && lengths.iter().all(|length| length % 3 == 0), "{lengths:?}");
     let account = explorer.account;
     assert_eq!(account.explorations, lengths.iter().sum::<usize>() as u64);
