@@ -453,6 +453,14 @@ pub(crate) struct Evaluate {
     /// The rules to decide published cases by.
     #[arg(long, value_enum, default_value = "default", requires = "replay")]
     pub(crate) preset: ReplayPreset,
+    /// Let the router decide and learn on simulated machines instead of this one, all chance drawn from --seed; nothing is
+    /// measured.
+    #[arg(long, conflicts_with_all = ["models", "stored", "leave_out", "corpus", "replay"])]
+    pub(crate) simulate: bool,
+    /// One scenario of the simulation: steady, slow-down, throttling, load, sleep, failures, battery, wild-runs, drift or
+    /// many-models; all of them when absent.
+    #[arg(long, value_name = "NAME", requires = "simulate")]
+    pub(crate) scenario: Option<String>,
 }
 
 /// What may be known of a model that is left out.

@@ -81,7 +81,7 @@ pub(crate) fn run(
         return Ok(config::run(command, &settings, output));
     }
     if let Some(Command::Evaluate(command)) = &arguments.command
-        && let Some(ran) = evaluate::run_on_files(command, output)
+        && let Some(ran) = evaluate::run_on_files(command, settings.seed, output)
     {
         return ran;
     }

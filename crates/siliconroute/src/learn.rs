@@ -174,8 +174,8 @@ fn rest_of(trial: &StoredTrial) -> Option<RestFacts> {
     (!trial.preparation.is_usual()).then_some(RestFacts { target, case: trial.case, rest_ns, time_ns })
 }
 
-/// Samples below which a benchmark's trial, whose sampling the user chose, teaches nothing.
-const LEAST_BENCH_SAMPLES: usize = 30;
+/// Samples below which a trial whose sampling the user chose, by a benchmark or by runs, teaches nothing.
+const LEAST_CHOSEN_SAMPLES: usize = 30;
 
 /// Whether a trial says how fast its target is in its workload.
 pub(crate) fn is_fit_to_learn_from(trial: &StoredTrial) -> bool {
@@ -186,7 +186,9 @@ pub(crate) fn is_fit_to_learn_from(trial: &StoredTrial) -> bool {
         Ok(measured) => measured.summary.as_ref().map_or(0, |summary| summary.samples),
         Err(_) => return true,
     };
-    trial.purpose != Purpose::Bench || trial.workload != Workload::Sustained || samples >= LEAST_BENCH_SAMPLES
+    !matches!(trial.purpose, Purpose::Bench | Purpose::Served)
+        || trial.workload != Workload::Sustained
+        || samples >= LEAST_CHOSEN_SAMPLES
 }
 
 /// What the trials of targets without settings say of the tuned ones in their place, where those have none of their

@@ -8,7 +8,7 @@
 //! with [`catalogue`], [`inputs`] and [`array_file`], [`plan`], [`campaign`] and [`measure`] (trials) with `surroundings`,
 //! [`sampler`], [`lookout`] and [`telemetry`], [`identify`] (which chip answers), [`learn`] (knowledge), [`knowledge_file`] and
 //! [`fleet`] (of other machines), [`crossovers`], [`context`] and [`quarantine`], [`run`], [`evaluation`], [`left_out`], [`model_tuning`] and
-//! [`up`].
+//! [`up`], [`serving`] with learning from runs, and [`simulation`] of all that.
 
 pub mod array_file;
 pub mod campaign;
@@ -46,7 +46,9 @@ pub mod replay;
 pub mod router;
 pub mod run;
 pub mod sampler;
+pub mod serving;
 pub mod settings;
+pub mod simulation;
 pub mod space;
 mod surroundings;
 pub mod table_file;

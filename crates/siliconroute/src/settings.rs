@@ -163,6 +163,12 @@ const DEFINITIONS: &[Definition] = &[
         meaning: "a cold start leaves the CPU only for a target that is faster by over this",
     },
     Definition {
+        key: "exploration_percent",
+        default: "1",
+        expected: "a number from 0 to 100, or off",
+        meaning: "the share of the time of served runs that exploring may cost",
+    },
+    Definition {
         key: "free_memory",
         default: "true",
         expected: "true or false",
@@ -313,6 +319,8 @@ pub struct Settings {
     pub ram_budget_mib: Option<u64>,
     /// When a target that fails is left out, and for how long.
     pub quarantine: Quarantine,
+    /// The share of the time of served runs that exploring may cost; `None` where it is off.
+    pub exploration_share: Option<f64>,
     /// Whether nothing is fetched.
     pub offline: bool,
     /// Whether the home is only read.
@@ -409,6 +417,7 @@ impl Settings {
                 text => in_range(text, 1, 1_000_000_000).map(Some),
             })?,
             quarantine: values.quarantine()?,
+            exploration_share: values.limit("exploration_percent", 100.0)?.map(|percent| percent / 100.0),
             offline: values.parse("offline", |text| text.parse().ok())?,
             read_only: values.parse("read_only", |text| text.parse().ok())?,
             seed: values.parse("seed", |text| text.parse().ok())?,

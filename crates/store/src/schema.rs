@@ -21,6 +21,7 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0005_telemetry.sql"),
     include_str!("../migrations/0006_model_tunings.sql"),
     include_str!("../migrations/0007_imported_knowledge.sql"),
+    include_str!("../migrations/0008_served_runs.sql"),
 ];
 
 /// Brings an empty or older store to the version after the last of `steps`.

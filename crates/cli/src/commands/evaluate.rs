@@ -1,5 +1,7 @@
 //! `evaluate`: decisions beside the truth and beside baselines.
 
+mod simulated;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::ExitCode;
@@ -59,8 +61,15 @@ pub(super) fn run(session: &Session<'_>, arguments: &Evaluate) -> Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-/// Evaluates on the files that the arguments name; `None` when they name none.
-pub(super) fn run_on_files(arguments: &Evaluate, output: &Output) -> Option<Result<ExitCode, Error>> {
+/// Evaluates on the files that the arguments name, or on simulated machines; `None` when they name neither.
+pub(super) fn run_on_files(
+    arguments: &Evaluate,
+    seed: u64,
+    output: &Output,
+) -> Option<Result<ExitCode, Error>> {
+    if arguments.simulate {
+        return Some(simulated::run(seed, arguments.scenario.as_deref(), output));
+    }
     if let Some(directory) = &arguments.replay {
         return Some(run_replay(directory, arguments.preset, output));
     }

@@ -1,4 +1,4 @@
-//! `evaluate` on files: corpora of boards and published cases.
+//! `evaluate` away from this machine: corpora of boards, published cases, and machines that are simulated.
 
 use std::fmt::Write;
 
@@ -113,4 +113,18 @@ fn a_wrong_table_is_wrong_usage_and_says_where() {
     sandbox.refuse(2, &["cannot read", "v1_workloads.csv"], &["evaluate", "--replay", "nowhere"]);
     sandbox.refuse(2, &["--models"], &["evaluate", "--corpus", "boards.csv", "--task", "fleet"]);
     sandbox.refuse(2, &["--replay"], &["evaluate", "--preset", "published"]);
+}
+
+#[test]
+fn simulated_machines_are_evaluated_from_a_seed_and_named_as_such() {
+    let sandbox = Sandbox::new();
+    let arguments = ["evaluate", "--simulate", "--scenario", "slow-down", "--seed", "3"];
+    let document = sandbox.document("siliconroute.simulation/1", &arguments);
+    assert_eq!((&document["simulated"], &document["seed"]), (&true.into(), &3.into()));
+    assert_eq!(document["scenarios"][0]["scenario"], "slow-down");
+    assert!(document["scenarios"][0]["reaction"]["most_runs"].is_number(), "{document}");
+    let text = sandbox.succeed(&arguments).out;
+    assert!(text.contains("simulated machines, seed 3"), "{text}");
+    sandbox.refuse(2, &["no scenario `none`", "steady"], &["evaluate", "--simulate", "--scenario", "none"]);
+    sandbox.refuse(2, &["--simulate"], &["evaluate", "--scenario", "steady"]);
 }

@@ -21,6 +21,7 @@ mod packages;
 mod replication;
 mod restarts;
 mod routing;
+mod serving;
 mod simulated;
 mod tuning;
 mod up;

@@ -37,6 +37,15 @@ const VERSIONS: &[(&str, &str)] = &[
             include_str!("../fixtures/0007_rows.sql")
         ),
     ),
+    // Version 8 has another rule.
+    (
+        include_str!("../../migrations/0008_served_runs.sql"),
+        concat!(
+            include_str!("../fixtures/0001_rows.sql"),
+            include_str!("../fixtures/0004_rows.sql"),
+            include_str!("../fixtures/0007_rows.sql")
+        ),
+    ),
 ];
 
 #[test]
