@@ -121,7 +121,7 @@ impl Drop for OnChip {
 
 /// What serving has shown of the machine: chips with their sensors, sessions alive, targets that failed.
 #[derive(Debug, Default)]
-pub(crate) struct Serving {
+pub(crate) struct Observed {
     pub(crate) watch: Mutex<ChipWatch>,
     pub(crate) live: LiveChips,
     pub(crate) failures: Mutex<Streaks>,
@@ -137,14 +137,14 @@ impl Router {
         };
         let chips: Vec<Chip> = self.present_chips().into_iter().filter(wanted).collect();
         if !chips.is_empty() {
-            let live = self.serving.live.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let live = self.observed.live.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let is_own = |chip: &ChipKey| live.get(chip).is_some_and(|sessions| *sessions > 0);
-            let mut watch = self.serving.watch.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut watch = self.observed.watch.lock().unwrap_or_else(PoisonError::into_inner);
             let samples = watch.look(&chips, &self.sensors, self.sleep);
             context.chips.extend(samples.iter().filter_map(|it| chip_now(it, is_own(&it.chip))));
         }
         let now = (self.clock)();
-        let served = self.serving.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let served = self.observed.failures.lock().unwrap_or_else(PoisonError::into_inner);
         let rule = &self.settings.quarantine;
         context.quarantined = learned
             .knowledge
@@ -160,13 +160,13 @@ impl Router {
 
     /// Takes note that `target` failed while it served.
     pub(crate) fn note_failure(&self, target: &TargetKey) {
-        let mut failures = self.serving.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failures = self.observed.failures.lock().unwrap_or_else(PoisonError::into_inner);
         failures.failed(target, (self.clock)(), &self.settings.quarantine);
     }
 
     /// Takes note that `target` has answered.
     pub(crate) fn note_answer(&self, target: &TargetKey) {
-        self.serving.failures.lock().unwrap_or_else(PoisonError::into_inner).answered(target);
+        self.observed.failures.lock().unwrap_or_else(PoisonError::into_inner).answered(target);
     }
 }
 

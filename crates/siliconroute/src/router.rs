@@ -18,7 +18,7 @@ use siliconroute_engine::worker::process::{Launcher, ProcessLauncher};
 use siliconroute_store::{HostId, Store, TargetId};
 
 use crate::campaign::Sampling;
-use crate::context::{Serving, detect_context};
+use crate::context::{Observed, detect_context};
 use crate::discovery::{Discovery, Found, Probes, discover_targets};
 use crate::engine_packages::reinstall;
 use crate::error::Error;
@@ -121,7 +121,7 @@ pub struct Router {
     /// What the campaigns of this process found out about their targets' chips.
     pub(crate) identified: Mutex<BTreeMap<TargetKey, Checked>>,
     /// What serving has shown of the machine.
-    pub(crate) serving: Serving,
+    pub(crate) observed: Observed,
 }
 
 impl std::fmt::Debug for Router {
@@ -281,7 +281,7 @@ impl Router {
             tuned: Mutex::default(),
             meters: options.meters,
             identified: Mutex::default(),
-            serving: Serving::default(),
+            observed: Observed::default(),
         })
     }
 

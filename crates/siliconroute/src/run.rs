@@ -180,7 +180,7 @@ impl Router {
                         model,
                         case,
                         session,
-                        on_chip: OnChip::begin(&self.serving.live, &found.target.chip),
+                        on_chip: OnChip::begin(&self.observed.live, &found.target.chip),
                         target,
                         choice,
                         workload: routing.workload(),
@@ -399,7 +399,7 @@ impl RoutedSession<'_> {
             match ready {
                 Ok(session) => {
                     self.session = session;
-                    self.on_chip = OnChip::begin(&self.router.serving.live, &found.target.chip);
+                    self.on_chip = OnChip::begin(&self.router.observed.live, &found.target.chip);
                     self.target = target;
                     return Ok(());
                 }

@@ -132,7 +132,7 @@ impl<'r> Serving<'r> {
         if let Some((_, context)) = kept.as_ref().filter(|(at, _)| at.elapsed() < CONTEXT_LASTS) {
             return context.clone();
         }
-        let context = self.router.context();
+        let context = self.router.context(self.learned);
         *kept = Some((Instant::now(), context.clone()));
         context
     }
