@@ -1,12 +1,13 @@
 //! Chooses the target for a case, and says why.
 //!
-//! Reading order: `context`, `rules`, `rank`, `wording`.
+//! Reading order: `context`, `rules`, `rank`, `record`, `wording`.
 //!
 //! Invariant: [`decide`] is a pure function of its arguments. It reads no clock, takes no lock and,
 //! up to [`INLINE_TARGETS`] targets, allocates nothing.
 
 mod context;
 mod rank;
+mod record;
 mod rules;
 mod wording;
 
@@ -21,14 +22,19 @@ use crate::learning::{Explored, Live, explore};
 use crate::model::Case;
 use crate::predict::Basis;
 use crate::statistics::Interval;
+use crate::target::Target;
 use crate::workload::{Goal, Workload};
 
 pub use self::context::{ChipNow, Context, Running};
+pub use self::record::{Answer, Methods, Outlook, Record, Seen, Terms};
 pub use self::rules::{Bar, BusyChip, Fired, HotChip, Rules};
 pub use self::wording::{format_duration_ns, format_interval_ns, format_joules};
 
 /// Number of targets up to which a decision is made without touching the heap.
 pub const INLINE_TARGETS: usize = 16;
+
+/// Version of the method by which candidates are ranked; a change of any choice raises it.
+pub const METHOD_VERSION: u32 = 1;
 
 /// What is asked.
 #[derive(Debug, Clone, Copy)]
@@ -45,6 +51,18 @@ pub struct Query<'a> {
     pub limits: Limits,
     /// The rules by which the context changes the decision.
     pub rules: &'a Rules,
+}
+
+/// The targets that a decision is made among: those of the knowledge, or of a stored decision.
+pub trait Lineup {
+    /// The target at `index`.
+    fn target(&self, index: TargetIndex) -> &Target;
+}
+
+impl Lineup for Knowledge {
+    fn target(&self, index: TargetIndex) -> &Target {
+        self.target(index)
+    }
 }
 
 /// What the chosen target must keep to; an absent limit forbids nothing.
@@ -65,7 +83,8 @@ pub struct Limits {
 }
 
 /// Where a predicted time comes from.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Source {
     /// This very case was measured on this target.
     Measured {
@@ -104,7 +123,7 @@ impl Source {
 }
 
 /// A predicted time with its 95 % interval.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
     /// The time of one inference.
     pub time_ns: f64,
@@ -129,6 +148,8 @@ pub struct Candidate<'k> {
     pub load_watts: Option<f64>,
     /// The time that an inference keeps within with 95 % certainty; looked up only for a deadline.
     pub within_ns: Option<f64>,
+    /// How far its sessions differ in the workload: their standard deviation as a share of the time.
+    pub spread: Option<f64>,
     /// What forbids it now, though it could run the case.
     pub barred: Option<Bar>,
     /// What it was ranked by, less is better: nanoseconds, joules, or a share of the best of both. Absent for one that
@@ -178,6 +199,8 @@ pub fn decide_live<'k>(
     let cells = if context.ignore_measurements { None } else { knowledge.cells(query.case.id) };
     let verdicts = knowledge.verdicts(query.case.id, query.case.model);
     let workload = query.workload.index();
+    let terms = query.terms();
+    let memory_counts = terms.memory_limit(context).is_some();
     let mut candidates: SmallVec<[Candidate<'k>; INLINE_TARGETS]> = SmallVec::new();
     for index in 0..knowledge.targets().len() {
         let target = TargetIndex(index as u16);
@@ -204,8 +227,6 @@ pub fn decide_live<'k>(
             None => outlook,
         };
         let limits = query.limits;
-        let memory_counts =
-            limits.memory_bytes.is_some() || query.rules.free_memory && context.free_memory_bytes.is_some();
         candidates.push(Candidate {
             target,
             outlook,
@@ -215,6 +236,7 @@ pub fn decide_live<'k>(
             within_ns: limits.deadline_ns.zip(outlook.ok()).map(|(_, prediction)| {
                 knowledge.within_ns(query.case.id, target, query.workload, prediction)
             }),
+            spread: knowledge.spread(target, query.workload),
             barred: None,
             score: None,
         });
@@ -222,10 +244,50 @@ pub fn decide_live<'k>(
     if knowledge.has_energies() {
         predict_energies(knowledge, query, &mut candidates);
     }
+    answer(&OfCase { knowledge, case: query.case }, &terms, context, candidates)
+}
+
+/// What a decision knows of the targets beyond what stands in its candidates.
+trait Startable: Lineup {
+    /// What it takes to wake the target up, in nanoseconds; 0 where that is not known.
+    fn waking_ns(&self, target: TargetIndex) -> f64;
+    /// What it takes to open a session and run it once, in nanoseconds.
+    fn cold_start_ns(&self, target: TargetIndex) -> Option<f64>;
+}
+
+/// Knowledge as far as it concerns one case.
+struct OfCase<'a> {
+    knowledge: &'a Knowledge,
+    case: &'a Case,
+}
+
+impl Lineup for OfCase<'_> {
+    fn target(&self, index: TargetIndex) -> &Target {
+        self.knowledge.target(index)
+    }
+}
+
+impl Startable for OfCase<'_> {
+    fn waking_ns(&self, target: TargetIndex) -> f64 {
+        self.knowledge.waking_ns(self.case, target)
+    }
+
+    fn cold_start_ns(&self, target: TargetIndex) -> Option<f64> {
+        self.knowledge.expected_ns(self.case, target, Workload::ColdStart)
+    }
+}
+
+/// The answer that follows from the candidates, and from nothing else.
+fn answer<'k>(
+    lineup: &impl Startable,
+    terms: &Terms,
+    context: &Context,
+    mut candidates: SmallVec<[Candidate<'k>; INLINE_TARGETS]>,
+) -> Decision<'k> {
     let rank::Ranking { chosen, runner_up, goal, fired } =
-        rank::rank(knowledge, query, context, &mut candidates);
+        rank::rank(lineup, terms, context, &mut candidates);
     let mut decision = Decision { chosen, runner_up, goal, fired, exploration: None, candidates };
-    let explored = explore_instead(knowledge, query, context, &decision);
+    let explored = explore_instead(lineup, terms, context, &decision);
     if let Some((target, explored)) = explored {
         (decision.chosen, decision.runner_up) = (Some(target), chosen);
         decision.exploration = Some(explored);
@@ -235,22 +297,20 @@ pub fn decide_live<'k>(
 
 /// What is worth a visit instead of the chosen target, where looking is allowed.
 fn explore_instead(
-    knowledge: &Knowledge,
-    query: &Query<'_>,
+    lineup: &impl Startable,
+    terms: &Terms,
     context: &Context,
     decision: &Decision<'_>,
 ) -> Option<(TargetIndex, Explored)> {
     let allowance = context.exploration.as_ref()?;
-    let (on_battery, limits) = (context.charge_on_battery_percent.is_some(), query.limits);
+    let (on_battery, limits) = (context.charge_on_battery_percent.is_some(), terms.limits);
     if on_battery || limits.deadline_ns.is_some() || decision.goal != Goal::Fastest {
         return None;
     }
     let start_ns = |target| match &allowance.open {
-        Some(open) if !open.contains(&target) => {
-            knowledge.expected_ns(query.case, target, Workload::ColdStart)
-        }
+        Some(open) if !open.contains(&target) => lineup.cold_start_ns(target),
         // While one target runs, the others rest, and the first run of a visit wakes one up.
-        _ if query.workload == Workload::Sustained => Some(knowledge.waking_ns(query.case, target)),
+        _ if terms.workload == Workload::Sustained => Some(lineup.waking_ns(target)),
         _ => Some(0.0),
     };
     explore(&decision.candidates, decision.chosen?, allowance, start_ns)

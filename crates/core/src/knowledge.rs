@@ -48,7 +48,8 @@ pub struct Estimate {
 }
 
 /// What stands against a target for a case.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Exclusion {
     /// The target refuses the model, gives it away, or failed on it again or from the first.
     Failed(Failure),
@@ -63,7 +64,8 @@ pub enum Exclusion {
     UnprovenOutputs {
         /// The class asked for.
         class: AccuracyClass,
-        /// The largest relative error seen on the target's other models.
+        /// The largest relative error seen on the target's other models; infinite where outputs could not be right.
+        #[serde(with = "infinite_as_null")]
         worst_seen: f64,
     },
     /// The case was not tried, and the target has refused or given away every model with operators of a class that
@@ -530,6 +532,23 @@ fn combine_sessions(sessions: &[Summary]) -> Option<Estimate> {
 }
 
 impl Exclusion {
+    /// What stands against the target, in a few words.
+    pub fn brief(&self) -> &'static str {
+        match self {
+            Self::Failed(failure) => match failure.kind {
+                FailureKind::Refused => "refuses the model",
+                FailureKind::Crashed => "crashed",
+                FailureKind::TimedOut => "gave no answer",
+                FailureKind::MemoryExceeded => "too much memory",
+                FailureKind::FellBack => "runs elsewhere",
+            },
+            Self::WrongOutputs { .. } => "wrong outputs",
+            Self::UnprovenOutputs { .. } => "outputs unproven",
+            Self::ExpectedToFail { .. } => "expected to fail",
+            Self::NoPrediction => "nothing known",
+        }
+    }
+
     /// What stands against the target, in one line.
     pub fn sentence(&self) -> String {
         match self {
@@ -557,6 +576,20 @@ impl Exclusion {
             }
             Self::NoPrediction => "no measurement and no hardware model yet".to_owned(),
         }
+    }
+}
+
+/// JSON has no infinity, so it stands there as null.
+mod infinite_as_null {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands fields out by reference")]
+    pub(super) fn serialize<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+        value.is_finite().then_some(*value).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+        Ok(Option::deserialize(deserializer)?.unwrap_or(f64::INFINITY))
     }
 }
 

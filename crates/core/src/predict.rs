@@ -21,6 +21,8 @@ mod waking;
 
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::form::{FitRow, Form};
 use crate::identity::{CaseId, ModelId};
 use crate::model::Case;
@@ -42,7 +44,8 @@ const NORMAL_95: f64 = 1.959_963_984_540_054;
 const WIDEST: f64 = 13.8;
 
 /// What gives the first time of a prediction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum LawKind {
     /// A hardware model of the target.
     Form(Form),
@@ -77,7 +80,7 @@ impl LawKind {
 }
 
 /// What a prediction rests on. The weights are shares of the logarithm and add up to 1.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Basis {
     /// The law of the target.
     pub law: LawKind,

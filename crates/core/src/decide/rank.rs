@@ -6,10 +6,10 @@ use smallvec::SmallVec;
 
 use super::context::Context;
 use super::rules::{Bar, Fired, Rules};
-use super::{Candidate, INLINE_TARGETS, Limits, Prediction, Query, Source};
+use super::{Candidate, INLINE_TARGETS, Limits, Lineup, Prediction, Source, Startable, Terms};
 use crate::chip::ChipKind;
 use crate::energy::EnergyScope;
-use crate::knowledge::{Knowledge, TargetIndex};
+use crate::knowledge::TargetIndex;
 use crate::workload::{Goal, Workload};
 
 /// The best two candidates, and the rules that fired on the way.
@@ -22,12 +22,12 @@ pub(super) struct Ranking {
 
 /// Bars what the limits and rules forbid, scores the others, and chooses.
 pub(super) fn rank(
-    knowledge: &Knowledge,
-    query: &Query<'_>,
+    knowledge: &impl Startable,
+    query: &Terms,
     context: &Context,
     candidates: &mut [Candidate<'_>],
 ) -> Ranking {
-    let rules = query.rules;
+    let rules = &query.rules;
     let mut fired = SmallVec::new();
     let mut goal = effective_goal(query.goal, context, rules, &mut fired);
     for candidate in candidates.iter_mut() {
@@ -71,14 +71,7 @@ pub(super) fn rank(
     let (mut chosen, mut runner_up) = best_two(candidates, |_| true);
     if goal == Goal::Fastest && !limited {
         prefer_cpu(knowledge, query.workload, rules, candidates, (&mut chosen, &mut runner_up), &mut fired);
-        prefer_steady(
-            knowledge,
-            query.workload,
-            rules,
-            candidates,
-            (&mut chosen, &mut runner_up),
-            &mut fired,
-        );
+        prefer_steady(knowledge, query, candidates, (&mut chosen, &mut runner_up), &mut fired);
     }
     Ranking { chosen, runner_up, goal, fired }
 }
@@ -96,7 +89,7 @@ fn effective_goal(goal: Goal, context: &Context, rules: &Rules, fired: &mut Smal
 }
 
 /// What forbids a candidate that has a prediction.
-fn bar(query: &Query<'_>, context: &Context, candidate: &Candidate<'_>, quarantine: bool) -> Option<Bar> {
+fn bar(query: &Terms, context: &Context, candidate: &Candidate<'_>, quarantine: bool) -> Option<Bar> {
     candidate.outlook.ok()?;
     if quarantine && context.quarantined.contains(&candidate.target) {
         return Some(Bar::Quarantined);
@@ -122,7 +115,7 @@ fn bar(query: &Query<'_>, context: &Context, candidate: &Candidate<'_>, quaranti
 
 /// Lets targets that failed lately try again where no other is left.
 fn lift_quarantine(
-    query: &Query<'_>,
+    query: &Terms,
     context: &Context,
     candidates: &mut [Candidate<'_>],
     fired: &mut SmallVec<[Fired; 4]>,
@@ -187,7 +180,7 @@ fn comparable(candidates: &[Candidate<'_>], times: &[Option<f64>]) -> (Option<En
 
 /// The predicted time with what the state of the chip adds to it; `None` for a candidate that is out.
 fn effective_time(
-    knowledge: &Knowledge,
+    knowledge: &impl Lineup,
     goal: Goal,
     context: &Context,
     rules: &Rules,
@@ -231,8 +224,8 @@ fn effective_time(
 /// with foresight (Karlin et al., "Competitive Randomized Algorithms for Nonuniform Problems", Algorithmica 11, 1994, on
 /// when to stop renting skis).
 fn add_waking(
-    knowledge: &Knowledge,
-    query: &Query<'_>,
+    knowledge: &impl Startable,
+    query: &Terms,
     context: &Context,
     times: &mut [Option<f64>],
     fired: &mut SmallVec<[Fired; 4]>,
@@ -246,7 +239,7 @@ fn add_waking(
         let Some(time_ns) = time.filter(|&time_ns| index != position && time_ns < running_ns) else {
             continue;
         };
-        let with_waking = time_ns + knowledge.waking_ns(query.case, target) / f64::from(running.runs.max(1));
+        let with_waking = time_ns + knowledge.waking_ns(target) / f64::from(running.runs.max(1));
         *time = Some(with_waking);
         if passed_over.is_none_or(|(least, _)| time_ns < least) {
             passed_over = Some((time_ns, target));
@@ -354,7 +347,7 @@ fn candidate<'c, 'k>(candidates: &'c [Candidate<'k>], target: TargetIndex) -> &'
 
 /// The rule of cold starts: the CPU, unless another chip is faster by the margin.
 fn prefer_cpu(
-    knowledge: &Knowledge,
+    knowledge: &impl Lineup,
     workload: Workload,
     rules: &Rules,
     candidates: &[Candidate<'_>],
@@ -376,23 +369,26 @@ fn prefer_cpu(
     }
 }
 
-/// The rule of volatility: of two that cannot be told apart, the steadier.
+/// The rule of volatility: of two that cannot be told apart, the steadier. It takes no cold start from the CPU.
 fn prefer_steady(
-    knowledge: &Knowledge,
-    workload: Workload,
-    rules: &Rules,
+    knowledge: &impl Lineup,
+    query: &Terms,
     candidates: &[Candidate<'_>],
     (chosen, runner_up): BestTwo<'_>,
     fired: &mut SmallVec<[Fired; 4]>,
 ) {
-    let (Some(band), Some(best), Some(next)) = (rules.volatility_band, *chosen, *runner_up) else { return };
+    let (Some(band), Some(best), Some(next)) = (query.rules.volatility_band, *chosen, *runner_up) else {
+        return;
+    };
+    let on_cpu = |target| knowledge.target(target).chip_kind == ChipKind::Cpu;
+    let cold = query.workload == Workload::ColdStart && query.rules.cold_start_margin.is_some();
+    if cold && on_cpu(best) && !on_cpu(next) {
+        return;
+    }
     let (first, second) = (candidate(candidates, best), candidate(candidates, next));
     let (Some(least), Some(other)) = (first.score, second.score) else { return };
     let (Ok(one), Ok(two)) = (first.outlook, second.outlook) else { return };
-    let (Some(spread), Some(steadier)) = (knowledge.spread(best, workload), knowledge.spread(next, workload))
-    else {
-        return;
-    };
+    let (Some(spread), Some(steadier)) = (first.spread, second.spread) else { return };
     if other <= least * (1.0 + band)
         && other >= least
         && steadier < spread

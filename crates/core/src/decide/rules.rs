@@ -170,6 +170,25 @@ pub enum Fired {
 }
 
 impl Fired {
+    /// The target that the rule fired for, where it is about one.
+    pub fn target(&self) -> Option<TargetIndex> {
+        match *self {
+            Self::BusyChip { target, .. }
+            | Self::HotChip { target, .. }
+            | Self::ColdStart { passed_over: target }
+            | Self::Running { passed_over: target }
+            | Self::Volatility { passed_over: target } => Some(target),
+            Self::LowBattery { .. }
+            | Self::EnergyUnknown { .. }
+            | Self::EnergyPartlyKnown { .. }
+            | Self::QuarantineLifted
+            | Self::DeadlineUnreachable
+            | Self::ThroughputUnreachable
+            | Self::PowerUnchecked { .. }
+            | Self::MemoryUnchecked { .. } => None,
+        }
+    }
+
     /// The rule's stable name.
     pub fn name(&self) -> &'static str {
         match self {

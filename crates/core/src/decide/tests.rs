@@ -1,6 +1,7 @@
 //! Which target is chosen, why the others are not, and how it is said.
 
 mod imported;
+mod record;
 mod rules;
 
 use proptest::prelude::*;

@@ -2,15 +2,15 @@
 //!
 //! Invariant: whatever the figures are, there is a sentence; none holds NaN or a number that tells nothing.
 
-use super::{Bar, Candidate, Decision, Fired, Source};
-use crate::knowledge::{Energy, Knowledge, TargetIndex};
+use super::{Bar, Candidate, Decision, Fired, Lineup, Source};
+use crate::knowledge::{Energy, TargetIndex};
 use crate::predict::Basis;
 use crate::statistics::Interval;
 use crate::workload::Goal;
 
 impl Decision<'_> {
     /// The reason in one plain sentence with the figures that decided.
-    pub fn sentence(&self, knowledge: &Knowledge) -> String {
+    pub fn sentence(&self, knowledge: &impl Lineup) -> String {
         let Some(chosen) = self.chosen.and_then(|target| self.candidate(target)) else {
             let reason = "each one is excluded for the reason beside it";
             return format!("no target is suitable: {reason}");
@@ -29,7 +29,12 @@ impl Decision<'_> {
         std::iter::once(sentence).chain(rules).chain(explored).collect::<Vec<_>>().join("; ")
     }
 
-    fn of_time(&self, knowledge: &Knowledge, chosen: &Candidate<'_>, next: Option<&Candidate<'_>>) -> String {
+    fn of_time(
+        &self,
+        knowledge: &impl Lineup,
+        chosen: &Candidate<'_>,
+        next: Option<&Candidate<'_>>,
+    ) -> String {
         let Ok(best) = chosen.outlook else { return String::new() };
         let name = &knowledge.target(chosen.target).key;
         let basis = best.source.sentence();
@@ -57,7 +62,7 @@ impl Decision<'_> {
 
     fn of_energy(
         &self,
-        knowledge: &Knowledge,
+        knowledge: &impl Lineup,
         chosen: &Candidate<'_>,
         energy: Energy,
         next: Option<&Candidate<'_>>,
@@ -132,7 +137,7 @@ impl Basis {
 
 impl Fired {
     /// What the rule did, in one clause.
-    pub fn sentence(&self, knowledge: &Knowledge) -> String {
+    pub fn sentence(&self, knowledge: &impl Lineup) -> String {
         let key = |target: TargetIndex| &knowledge.target(target).key;
         let chip = |target: TargetIndex| &knowledge.target(target).chip;
         match *self {
@@ -208,6 +213,19 @@ fn share(some: u16, of: u16) -> String {
 }
 
 impl Bar {
+    /// What forbids the target, in a few words.
+    pub fn brief(&self) -> &'static str {
+        match self {
+            Self::Quarantined => "failed lately",
+            Self::TooHot { .. } => "too hot",
+            Self::Memory { .. } => "too much memory",
+            Self::FreeMemory { .. } => "too little is free",
+            Self::Power { .. } => "too much power",
+            Self::Deadline { .. } => "may be too late",
+            Self::Throughput { .. } => "may be too slow",
+        }
+    }
+
     /// What forbids the target, in one line.
     pub fn sentence(&self) -> String {
         match *self {

@@ -362,7 +362,12 @@ fn a_cold_start_goes_to_the_cpu_unless_another_is_faster_by_the_margin() {
     check(&near, &cold(), "cpu", &["cold_start"], &[], "a cold start goes to the CPU, since gpu");
     let far = [row("cpu", false, 10.0, None), row("gpu", true, 6.0, None)];
     check(&far, &cold(), "gpu", &[], &[], "gpu needs");
+    // Nor does another one take it from the CPU by being steadier.
+    let mut unsteady = [row("cpu", false, 10.0, None), row("gpu", true, 11.0, None)];
+    (unsteady[0].time.1, unsteady[0].spread, unsteady[1].spread) = (3.0, Some(0.2), Some(0.02));
+    check(&unsteady, &cold(), "cpu", &[], &[], "cpu needs");
     let rules = Rules { cold_start_margin: None, ..Rules::USUAL };
+    check(&unsteady, &Ask { rules, ..cold() }, "gpu", &["volatility"], &[], "cpu may be as fast");
     check(&near, &Ask { rules, ..cold() }, "gpu", &[], &[], "gpu needs");
     check(&near, &Ask::default(), "gpu", &[], &[], "gpu needs");
 }

@@ -18,6 +18,7 @@ fn candidate(target: TargetIndex, time_ns: f64, deviation: f64) -> Candidate<'st
         memory_bytes: None,
         load_watts: None,
         within_ns: None,
+        spread: None,
         barred: None,
         score: Some(time_ns),
     }
