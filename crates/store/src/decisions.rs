@@ -1,6 +1,6 @@
-//! Decisions with all that led to them, and what checking them found.
+//! Decisions with all that led to them, what came of them, and what checking them found.
 //!
-//! Invariant: decisions and verifications are only ever added.
+//! Invariant: decisions, outcomes and verifications are only ever added.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use siliconroute_core::accuracy::AccuracyClass;
@@ -50,6 +50,30 @@ pub struct StoredDecision {
     /// The candidates, their predictions and the reasons, as a JSON document.
     pub document: String,
     /// When it was made, in milliseconds since 1970 UTC.
+    pub created_unix_ms: i64,
+}
+
+/// What came of a decision that was carried out.
+#[derive(Debug, Clone, Copy)]
+pub struct NewOutcome<'a> {
+    /// The decision.
+    pub decision: DecisionId,
+    /// The target that answered last; `None` when none did.
+    pub target: Option<TargetId>,
+    /// What was run, how long it took and what failed, as a JSON document.
+    pub document: &'a str,
+    /// When it was told, in milliseconds since 1970 UTC.
+    pub created_unix_ms: i64,
+}
+
+/// A recorded outcome.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredOutcome {
+    /// The target that answered last; `None` when none did.
+    pub target: Option<TargetKey>,
+    /// What was run, how long it took and what failed, as a JSON document.
+    pub document: String,
+    /// When it was told, in milliseconds since 1970 UTC.
     pub created_unix_ms: i64,
 }
 
@@ -151,6 +175,51 @@ impl Store {
                  ORDER BY decision.id DESC LIMIT ?1",
             )?;
             Ok(query.query_map([limit], |row| stored_decision(row, 0))?.collect::<Result<_, _>>()?)
+        })
+    }
+
+    /// Records what came of a decision that was carried out.
+    pub fn record_outcome(&self, new: &NewOutcome<'_>) -> Result<(), StoreError> {
+        self.write("record an outcome", |transaction| {
+            transaction
+                .prepare_cached(
+                    "INSERT INTO decision_outcome (decision_id, target_id, document, created_unix_ms)
+                     VALUES (?1, ?2, ?3, ?4)",
+                )?
+                .execute(params![new.decision, new.target, new.document, new.created_unix_ms])?;
+            Ok(())
+        })
+    }
+
+    /// What came of a decision, oldest first.
+    pub fn outcomes(&self, decision: DecisionId) -> Result<Vec<StoredOutcome>, StoreError> {
+        self.read("read the outcomes", |connection| {
+            let mut query = connection.prepare_cached(
+                "SELECT target.key, document, created_unix_ms
+                 FROM decision_outcome LEFT JOIN target ON target.id = target_id
+                 WHERE decision_id = ?1 ORDER BY decision_outcome.id",
+            )?;
+            let outcomes = query.query_map([decision], |row| {
+                Ok(StoredOutcome {
+                    target: row.get::<_, Option<String>>(0)?.map(TargetKey),
+                    document: row.get(1)?,
+                    created_unix_ms: row.get(2)?,
+                })
+            })?;
+            Ok(outcomes.collect::<Result<_, _>>()?)
+        })
+    }
+
+    /// The regret that the latest check of a decision found; `None` where it was not checked, or could not be judged.
+    pub fn regret_of(&self, decision: DecisionId) -> Result<Option<f64>, StoreError> {
+        self.read("read a verification", |connection| {
+            let found = connection
+                .prepare_cached(
+                    "SELECT regret_pct FROM verification WHERE decision_id = ?1 ORDER BY id DESC LIMIT 1",
+                )?
+                .query_row([decision], |row| row.get(0))
+                .optional()?;
+            Ok(found.flatten())
         })
     }
 

@@ -41,7 +41,9 @@ pub use campaigns::{CampaignState, NewCampaign, StoredCampaign};
 pub use catalogue::{ModelRecord, StoredDiscovery, StoredModel, StoredTarget};
 pub use chip_figures::StoredChipFigure;
 pub use column::{CampaignId, DecisionId, HostId, OriginId, TargetId, TrialId, VerificationId};
-pub use decisions::{NewDecision, NewVerification, StoredDecision, StoredVerification};
+pub use decisions::{
+    NewDecision, NewOutcome, NewVerification, StoredDecision, StoredOutcome, StoredVerification,
+};
 pub use error::{Cause, OpenError, StoreError};
 pub use fits::{NewFit, StoredFit};
 pub use imports::{NewOrigin, StoredImport, StoredOrigin};

@@ -22,6 +22,7 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0006_model_tunings.sql"),
     include_str!("../migrations/0007_imported_knowledge.sql"),
     include_str!("../migrations/0008_served_runs.sql"),
+    include_str!("../migrations/0009_decision_outcomes.sql"),
 ];
 
 /// Brings an empty or older store to the version after the last of `steps`.

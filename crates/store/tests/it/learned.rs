@@ -6,7 +6,9 @@ use siliconroute_core::identity::{CaseId, ModelId};
 use siliconroute_core::model::Family;
 use siliconroute_core::target::TargetKey;
 use siliconroute_core::workload::{Goal, Workload};
-use siliconroute_store::{DecisionId, NewDecision, NewFit, NewVerification, StoreError, TargetId};
+use siliconroute_store::{
+    DecisionId, NewDecision, NewFit, NewOutcome, NewVerification, StoreError, TargetId,
+};
 
 use crate::new_store;
 use crate::sample_data::{NOW, prepare};
@@ -108,6 +110,27 @@ fn refuses_a_decision_on_an_unknown_case() {
     prepare(&store);
     let refused = store.record_decision(&decision(CaseId([9; 32]), None));
     assert!(matches!(refused, Err(StoreError::Refused { .. })), "{refused:?}");
+}
+
+#[test]
+fn what_came_of_a_decision_is_read_back_in_its_order() {
+    let (_folder, store) = new_store();
+    let (_, target, [case, other]) = prepare(&store);
+    let id = store.record_decision(&decision(case.id, Some(target))).unwrap();
+    let untold = store.record_decision(&decision(other.id, None)).unwrap();
+    let new = |target, document| NewOutcome { decision: id, target, document, created_unix_ms: NOW };
+    store.record_outcome(&new(Some(target), r#"{"runs":1}"#)).unwrap();
+    store.record_outcome(&new(None, r#"{"runs":2}"#)).unwrap();
+    let told: Vec<_> =
+        store.outcomes(id).unwrap().into_iter().map(|outcome| (outcome.target, outcome.document)).collect();
+    let key = TargetKey("cpu/openvino".to_owned());
+    assert_eq!(told, [(Some(key), r#"{"runs":1}"#.to_owned()), (None, r#"{"runs":2}"#.to_owned())]);
+    assert_eq!(store.outcomes(untold).unwrap(), []);
+    let lost = store.record_outcome(&NewOutcome { decision: DecisionId(99), ..new(None, "{}") });
+    assert!(matches!(lost, Err(StoreError::Refused { .. })), "{lost:?}");
+    assert_eq!(store.regret_of(id).unwrap(), None);
+    store.record_verification(&NewVerification { regret_pct: Some(2.0), ..verification(id) }).unwrap();
+    assert_eq!(store.regret_of(id).unwrap(), Some(2.0));
 }
 
 #[test]

@@ -46,6 +46,15 @@ const VERSIONS: &[(&str, &str)] = &[
             include_str!("../fixtures/0007_rows.sql")
         ),
     ),
+    (
+        include_str!("../../migrations/0009_decision_outcomes.sql"),
+        concat!(
+            include_str!("../fixtures/0001_rows.sql"),
+            include_str!("../fixtures/0004_rows.sql"),
+            include_str!("../fixtures/0007_rows.sql"),
+            include_str!("../fixtures/0009_rows.sql")
+        ),
+    ),
 ];
 
 #[test]
@@ -92,6 +101,8 @@ fn a_store_of_every_version_opens_with_its_rows() {
                 (Some(MemoryLevel::Memory), 2)
             );
         }
+        let outcomes = store.outcomes(store.latest_decisions(1).unwrap()[0].id).unwrap();
+        assert_eq!(outcomes.len(), usize::from(index >= 7));
         let imported = store.imported_times().unwrap();
         assert_eq!(imported.len(), usize::from(index >= 6));
         if let [imported] = imported.as_slice() {
