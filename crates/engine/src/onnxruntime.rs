@@ -1,11 +1,13 @@
 //! ONNX Runtime: one runtime library per process, plugin providers registered at run time.
 //!
 //! Invariant: the device is always named, for the CPU too; no selection policy ever decides
-//! where a session runs.
+//! where a session of a target runs.
 //!
 //! Reading order: `devices` (what a library offers), `reported` (whose chip a device is), `session` (one loaded
-//! model) with `threads`, `compile_cache` and `inline_config`, `placement`.
+//! model) with `threads`, `compile_cache` and `inline_config`, `placement`, `automatic` (sessions that leave the device
+//! to others, as baselines).
 
+mod automatic;
 mod compile_cache;
 mod devices;
 mod inline_config;
@@ -22,6 +24,7 @@ use siliconroute_core::chip::ListedAdapter;
 use siliconroute_core::{Reading, TargetKey};
 
 use crate::session::{Engine, Offer, Session, SessionError, SessionRequest, one_line};
+pub use automatic::Automatic;
 use devices::Configured;
 pub use devices::CpuFeatures;
 pub use reported::{ReportedDevice, Tie, dxgi_position};
@@ -133,6 +136,9 @@ impl Engine for OrtEngine {
         target: &TargetKey,
         request: &SessionRequest<'_>,
     ) -> Result<Box<dyn Session>, SessionError> {
+        if let Some(automatic) = Automatic::of(target) {
+            return session::create_automatic(&self.environment, automatic, request);
+        }
         let configured = self
             .configured
             .iter()

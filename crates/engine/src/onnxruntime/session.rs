@@ -13,6 +13,7 @@ use siliconroute_core::Reading;
 use siliconroute_core::tensor::{NamedTensor, Tensor, TensorData, TensorSpec};
 use siliconroute_core::trial::Placement;
 
+use super::automatic::Automatic;
 use super::compile_cache::{self, Cached};
 use super::devices::{self, Access, Configured};
 use super::reported::dxgi_position;
@@ -51,6 +52,35 @@ pub(super) fn create(
     let session = commit(environment, configured, request, &cached, &setup)
         .map_err(|error| SessionError::Refused(one_line(&error)))?;
     drop(turn);
+    let placement = placement::read(&session, &configured.registered_name);
+    loaded(session, placement, request, configured.quirks.one_at_a_time)
+}
+
+/// Loads a model onto whatever device `automatic` chooses. Of its placement all nodes stand by their provider, since
+/// none of them is the one that was asked for.
+pub(super) fn create_automatic(
+    environment: &Environment,
+    automatic: Automatic,
+    request: &SessionRequest<'_>,
+) -> Result<Box<dyn Session>, SessionError> {
+    let commit = || -> ort::Result<OrtSession> {
+        let builder = OrtSession::builder(environment)?
+            .with_optimization_level(GraphOptimizationLevel::All)?
+            .with_config_entry(placement::RECORD_KEY, "1")?;
+        automatic.choose(environment, builder)?.commit_from_file(request.model)
+    };
+    let session = commit().map_err(|error| SessionError::Refused(one_line(&error)))?;
+    let placement = placement::read(&session, "");
+    // Each is alone in its worker, so nobody waits for a turn.
+    loaded(session, placement, request, false)
+}
+
+fn loaded(
+    session: OrtSession,
+    placement: Reading<Placement>,
+    request: &SessionRequest<'_>,
+    one_at_a_time: bool,
+) -> Result<Box<dyn Session>, SessionError> {
     let in_engine_order: Option<Vec<usize>> = session
         .inputs()
         .iter()
@@ -59,13 +89,12 @@ pub(super) fn create(
     let order = in_engine_order.filter(|order| order.len() == request.inputs.len()).ok_or_else(|| {
         SessionError::Refused("the runtime library sees other inputs than the model file declares".to_owned())
     })?;
-    let placement = placement::read(&session, &configured.registered_name);
     Ok(Box::new(LoadedModel {
         session: Some(session),
         placement,
         specs: request.inputs.to_vec(),
         order,
-        one_at_a_time: configured.quirks.one_at_a_time,
+        one_at_a_time,
         inputs: None,
         outputs: None,
     }))
