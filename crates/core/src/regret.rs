@@ -29,7 +29,13 @@ pub struct Judgement {
     pub regret_pct: f64,
     /// Whether the best is another one that the intervals cannot separate from the chosen.
     pub tie: bool,
+    /// Whether it is a tie only since an interval of either is wider than ± 10 %, so that a noisy measurement may hide
+    /// a difference.
+    pub vague: bool,
 }
+
+/// A tie is vague where an interval reaches further than this share of its time.
+const VAGUE_HALF_WIDTH: f64 = 0.10;
 
 /// What came of a strategy's choice.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -55,8 +61,13 @@ pub fn judge(times: &[Option<TrueTime>], chosen: usize) -> Outcome {
         (Some(own), Some(best)) => own.overlaps(&best),
         _ => false,
     };
+    let wide = |time: TrueTime| {
+        let half_width = |interval: Interval| 0.5 * (interval.high - interval.low);
+        time.interval.is_some_and(|interval| half_width(interval) > VAGUE_HALF_WIDTH * time.time_ns)
+    };
     let regret_pct = regret_pct(own.time_ns, best_time.time_ns);
-    Outcome::Judged(Judgement { best, regret_pct, tie: best != chosen && overlap })
+    let tie = best != chosen && overlap;
+    Outcome::Judged(Judgement { best, regret_pct, tie, vague: tie && (wide(own) || wide(best_time)) })
 }
 
 /// The record of a strategy over a set of decisions.
@@ -66,6 +77,9 @@ pub struct Score {
     pub wins: usize,
     /// Of those, the ones where another target was faster by less than the intervals can tell.
     pub ties: usize,
+    /// Of the ties, those where an interval is wider than ± 10 %.
+    #[serde(default)]
+    pub vague_ties: usize,
     /// Decisions in which the strategy chose a target.
     pub total: usize,
     /// Of those, the ones where the chosen target failed; they are no wins and have no regret.
@@ -99,12 +113,14 @@ impl Score {
         let failed = outcomes.iter().filter(|outcome| **outcome == Outcome::Failed).count();
         let total = judged.len() + failed;
         let ties = judged.iter().filter(|judgement| judgement.tie).count();
+        let vague_ties = judged.iter().filter(|judgement| judgement.vague).count();
         let outright =
             judged.iter().filter(|judgement| judgement.regret_pct <= 0.0 && !judgement.tie).count();
         let share = |count: usize| (total > 0).then(|| 100.0 * count as f64 / total as f64);
         Self {
             wins: outright + ties,
             ties,
+            vague_ties,
             total,
             failed,
             not_applicable: outcomes.len() - total,
@@ -178,9 +194,12 @@ mod tests {
     #[test]
     fn overlapping_intervals_are_a_tie() {
         let judgement = judged(&[Some(time(2.1, 0.2)), Some(time(2.0, 0.2))], 0);
-        assert!(judgement.tie);
+        assert!(judgement.tie && !judgement.vague);
         let score = Score::of(&[Outcome::Judged(judgement)]);
-        assert_eq!((score.wins, score.ties, score.total), (1, 1, 1));
+        assert_eq!((score.wins, score.ties, score.vague_ties, score.total), (1, 1, 0, 1));
+        let noisy = judged(&[Some(time(2.5, 0.6)), Some(time(2.0, 0.1))], 0);
+        assert!(noisy.tie && noisy.vague);
+        assert_eq!(Score::of(&[Outcome::Judged(noisy)]).vague_ties, 1);
     }
 
     #[test]
