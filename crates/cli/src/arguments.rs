@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
+use siliconroute::evaluation::USUAL_DECISIONS;
 
 pub(crate) use self::bench::{Bench, Format};
 pub(crate) use self::fleet::{Export, Import};
@@ -353,8 +354,8 @@ pub(crate) struct Shape {
 #[derive(Debug, Args)]
 pub(crate) struct CaseArguments {
     /// A model file or name.
-    #[arg(short, long, value_name = "MODEL")]
-    pub(crate) model: String,
+    #[arg(short, long, value_name = "MODEL", required = true)]
+    model: Option<String>,
     /// The batch size.
     #[arg(long, value_name = "N")]
     pub(crate) batch: Option<u64>,
@@ -384,8 +385,16 @@ pub(crate) struct CaseArguments {
     pub(crate) accuracy: Option<String>,
 }
 
+impl CaseArguments {
+    /// The model file or name.
+    pub(crate) fn model(&self) -> &str {
+        self.model.as_deref().expect("a command that decides a case does not start without a model")
+    }
+}
+
 /// Arguments of `route`.
 #[derive(Debug, Args)]
+#[command(mut_arg("model", |model| model.required(false).required_unless_present_any(["list", "replay"])))]
 pub(crate) struct Route {
     #[command(flatten)]
     pub(crate) case: CaseArguments,
@@ -401,6 +410,12 @@ pub(crate) struct Route {
     /// Measure all candidates now and show the regret.
     #[arg(long)]
     pub(crate) verify: bool,
+    /// List the latest decisions, with what came of them.
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "20", conflicts_with = "replay")]
+    pub(crate) list: Option<u32>,
+    /// Make the stored decision of this number again, from what is stored of it alone.
+    #[arg(long, value_name = "ID")]
+    pub(crate) replay: Option<i64>,
 }
 
 /// Arguments of `run`.
@@ -435,9 +450,15 @@ pub(crate) struct Evaluate {
     /// nothing is measured.
     #[arg(long, conflicts_with_all = ["stored", "corpus", "replay"])]
     pub(crate) leave_out: bool,
-    /// The workload to leave models out in.
-    #[arg(long, value_name = "WORKLOAD", requires = "leave_out")]
+    /// How many decisions to check, in equal parts in each workload.
+    #[arg(long, value_name = "N", default_value_t = USUAL_DECISIONS, conflicts_with_all = ["stored", "leave_out", "corpus", "replay"])]
+    pub(crate) decisions: usize,
+    /// This workload alone; `--leave-out` takes sustained where none is named.
+    #[arg(long, value_name = "WORKLOAD", conflicts_with_all = ["corpus", "replay"])]
     pub(crate) workload: Option<String>,
+    /// Take no more than so many seconds: fewer samples, and where they are used up, fewer decisions.
+    #[arg(long, value_name = "SECONDS", conflicts_with_all = ["stored", "leave_out", "corpus", "replay"])]
+    pub(crate) budget: Option<f64>,
     /// Evaluate on measured boards instead of this machine: a table of boards, candidates, models and times.
     #[arg(long, value_name = "FILE", requires_all = ["model_facts", "task"], conflicts_with_all = ["models", "stored", "replay"])]
     pub(crate) corpus: Option<PathBuf>,

@@ -42,6 +42,16 @@ impl Output {
         self.verbatim(&visible(&text.to_string()));
     }
 
+    /// Prints a text of the result, on a terminal broken between its words.
+    pub(crate) fn paragraph(&self, text: impl Display) {
+        let text = text.to_string();
+        let text = visible(&text);
+        match terminal_size::terminal_size_of(io::stdout()) {
+            Some((width, _)) => self.verbatim(&listing::broken(&text, usize::from(width.0))),
+            None => self.verbatim(&text),
+        }
+    }
+
     /// Prints a table; nothing of one without rows.
     pub(crate) fn table(&self, listing: &Listing) {
         if listing.is_empty() {

@@ -1,30 +1,27 @@
 //! Decisions against the truth: what was chosen, what was best, what it cost, for every strategy.
 //!
-//! Invariant: a decision is made before the trials that judge it are taken, and all strategies are
-//! judged on the same trials. A suspect trial is the truth of nothing.
+//! Invariant: all strategies are judged on the same trials. A suspect trial is the truth of nothing.
+//!
+//! Reading order: this file, `asking` (which decisions), `baselines` (what others choose), `checking` (measuring).
 
-use std::borrow::Cow;
+mod asking;
+mod baselines;
+mod checking;
+
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use siliconroute_core::decide::{Context, Decision, Query, Source, decide};
+use siliconroute_core::decide::{Decision, Query, Source};
 use siliconroute_core::knowledge::{Knowledge, TargetIndex};
 use siliconroute_core::regret::{Outcome, PredictionScore, Score, TrueTime, judge};
-use siliconroute_core::statistics::{self, Interval};
-use siliconroute_core::trial::{OutputCheck, Purpose, Sample, Trial};
-use siliconroute_core::{AccuracyClass, Case, ChipKind, Goal, TargetKey, Workload};
-use siliconroute_store::{NewDecision, NewVerification};
+use siliconroute_core::statistics::Interval;
+use siliconroute_core::{AccuracyClass, Case, TargetKey, Workload};
 
-use crate::error::Error;
-use crate::event::{Event, Listener, Stage};
-use crate::home::MeasuringLock;
-use crate::learn::Learned;
-use crate::measure::{Job, Order};
-use crate::model_tuning::Tuned;
 use crate::models::KnownModel;
-use crate::router::{Router, Targets};
-use crate::run::Routing;
-use crate::wording::counted;
+
+pub use asking::{Asked, EvaluationPlan, USUAL_DECISIONS, ask};
+pub use baselines::OthersChoice;
 
 /// The schema of [`Evaluation`].
 pub const EVALUATION_SCHEMA: &str = "siliconroute.evaluation/1";
@@ -32,22 +29,8 @@ pub const EVALUATION_SCHEMA: &str = "siliconroute.evaluation/1";
 /// Name of the router among the strategies.
 pub const ROUTER: &str = "router";
 
-/// Providers in the order in which frameworks commonly try them: accelerators before the CPU.
-const PRIORITY_LIST: [&str; 13] = [
-    "nv_tensorrt_rtx",
-    "tensorrt",
-    "cuda",
-    "migraphx",
-    "dml",
-    "coreml",
-    "qnn",
-    "vitisai",
-    "openvino",
-    "webgpu",
-    "xnnpack",
-    "ort",
-    "rten",
-];
+/// Name of the strategy that knows the truth.
+pub const ORACLE: &str = "oracle";
 
 /// A case to decide and to check.
 #[derive(Debug, Clone)]
@@ -106,6 +89,12 @@ pub struct CheckedDecision {
     pub suspects: BTreeSet<TargetKey>,
     /// What each other strategy would have chosen.
     pub strategies: BTreeMap<String, Option<TargetKey>>,
+    /// What other programs chose for themselves, as it ran.
+    #[serde(default)]
+    pub others: BTreeMap<String, OthersChoice>,
+    /// Strategies that cannot be had on this machine, with the reason.
+    #[serde(default)]
+    pub unavailable: BTreeMap<String, String>,
     /// The reason in one sentence.
     pub reason: String,
 }
@@ -121,6 +110,14 @@ pub struct Evaluation {
     pub without_choice: usize,
     /// Scores by strategy over all decisions.
     pub strategies: BTreeMap<String, Score>,
+    /// The same within each workload.
+    pub by_workload: BTreeMap<&'static str, BTreeMap<String, Score>>,
+    /// Strategies that cannot be had on this machine, with the reason.
+    pub unavailable: BTreeMap<String, String>,
+    /// How long deciding and measuring took; absent where nothing was measured.
+    pub elapsed_s: Option<f64>,
+    /// The time that it was given.
+    pub budget_s: Option<f64>,
     /// The router's scores, cases measured before and cases only predicted apart.
     pub router_by_knowledge: BTreeMap<&'static str, Score>,
     /// How far all predictions lay from the truth.
@@ -132,17 +129,14 @@ pub struct Evaluation {
 impl Evaluation {
     /// Sums up checked decisions.
     pub fn of(decisions: Vec<CheckedDecision>) -> Self {
-        let mut strategies = BTreeMap::new();
-        let router: Vec<_> = decisions.iter().map(|d| judge_choice(d, d.chosen.as_ref())).collect();
-        strategies.insert(ROUTER.to_owned(), Score::of(&router));
-        let names: BTreeSet<&String> = decisions.iter().flat_map(|d| d.strategies.keys()).collect();
-        for name in names {
-            let judged: Vec<_> = decisions
-                .iter()
-                .map(|d| judge_choice(d, d.strategies.get(name).and_then(Option::as_ref)))
-                .collect();
-            strategies.insert(name.clone(), Score::of(&judged));
-        }
+        let unavailable = unavailable(&decisions);
+        let all: Vec<&CheckedDecision> = decisions.iter().collect();
+        let strategies = score(&all, &unavailable);
+        let by_workload = Workload::ALL.into_iter().filter_map(|workload| {
+            let own: Vec<&CheckedDecision> = decisions.iter().filter(|it| it.workload == workload).collect();
+            (!own.is_empty()).then(|| (workload.name(), score(&own, &unavailable)))
+        });
+        let by_workload = by_workload.collect();
         let of = |profiled: bool| {
             let judged: Vec<_> = decisions
                 .iter()
@@ -160,11 +154,70 @@ impl Evaluation {
             without_choice: decisions.iter().filter(|decision| decision.candidates < 2).count(),
             decisions,
             strategies,
+            by_workload,
+            unavailable,
+            elapsed_s: None,
+            budget_s: None,
             router_by_knowledge,
             prediction,
             prediction_fitted,
         }
     }
+}
+
+impl Evaluation {
+    /// The same with the time that measuring took and was given.
+    #[must_use]
+    pub fn took(self, elapsed: Duration, budget: Option<Duration>) -> Self {
+        let budget_s = budget.map(|budget| budget.as_secs_f64());
+        Self { elapsed_s: Some(elapsed.as_secs_f64()), budget_s, ..self }
+    }
+}
+
+/// Strategies that could be had in no decision, with the reason.
+fn unavailable(decisions: &[CheckedDecision]) -> BTreeMap<String, String> {
+    let mut reasons: BTreeMap<String, String> = BTreeMap::new();
+    for decision in decisions {
+        for (name, reason) in &decision.unavailable {
+            reasons.entry(name.clone()).or_insert_with(|| reason.clone());
+        }
+        for (name, choice) in &decision.others {
+            if let Some(failure) = &choice.failure {
+                reasons.entry(name.clone()).or_insert_with(|| failure.clone());
+            }
+        }
+    }
+    let was_had = |name: &String| {
+        let chose = |it: &CheckedDecision| it.strategies.get(name).is_some_and(Option::is_some);
+        let ran = |it: &CheckedDecision| it.others.get(name).is_some_and(|other| other.time_ms.is_some());
+        decisions.iter().any(|decision| chose(decision) || ran(decision))
+    };
+    reasons.retain(|name, _| !was_had(name));
+    reasons
+}
+
+/// The score of each strategy that can be had; of the others one over nothing.
+fn score(decisions: &[&CheckedDecision], unavailable: &BTreeMap<String, String>) -> BTreeMap<String, Score> {
+    let of = |judge: &dyn Fn(&CheckedDecision) -> Outcome| {
+        let outcomes: Vec<Outcome> = decisions.iter().map(|decision| judge(decision)).collect();
+        Score::of(&outcomes)
+    };
+    let mut scores = BTreeMap::new();
+    scores.insert(ROUTER.to_owned(), of(&|it| judge_choice(it, it.chosen.as_ref())));
+    let names: BTreeSet<&String> = decisions.iter().flat_map(|it| it.strategies.keys()).collect();
+    for name in names {
+        let chosen = |it: &CheckedDecision| it.strategies.get(name).cloned().flatten();
+        scores.insert(name.clone(), of(&|it| judge_choice(it, chosen(it).as_ref())));
+    }
+    let names: BTreeSet<&String> = decisions.iter().flat_map(|it| it.others.keys()).collect();
+    for name in names.into_iter().filter(|name| !unavailable.contains_key(*name)) {
+        let judged = |it: &CheckedDecision| it.others.get(name).map(|choice| judge_others(it, choice));
+        scores.insert(name.clone(), of(&|it| judged(it).unwrap_or(Outcome::NotApplicable)));
+    }
+    for name in unavailable.keys() {
+        scores.entry(name.clone()).or_insert_with(|| Score::of(&[]));
+    }
+    scores
 }
 
 impl CheckedDecision {
@@ -202,6 +255,8 @@ impl CheckedDecision {
             excluded: BTreeMap::new(),
             suspects: BTreeSet::new(),
             strategies: BTreeMap::new(),
+            others: BTreeMap::new(),
+            unavailable: BTreeMap::new(),
             reason: decision.sentence(knowledge),
         };
         for candidate in &decision.candidates {
@@ -278,217 +333,17 @@ pub(crate) fn judge_choice(decision: &CheckedDecision, choice: Option<&TargetKey
     }
 }
 
-impl Router {
-    /// Decides every question under `routing`, then measures all candidates anew and stores what came of it.
-    ///
-    /// The truth is measured in the sustained workload, whatever workload the decision was made for.
-    ///
-    /// # Errors
-    /// When measuring or the store fails, or the user stops; checks that were finished stay.
-    pub fn check(
-        &self,
-        questions: &[Question],
-        targets: &Targets,
-        learned: &Learned,
-        routing: &Routing,
-        listener: &mut dyn Listener,
-    ) -> Result<Vec<CheckedDecision>, Error> {
-        let turn = self.lock_measuring(listener)?;
-        Ok(self.check_in_turn(&turn, questions, targets, learned, routing, listener)?.0)
-    }
-
-    /// [`Self::check`] for a caller whose turn to measure it is already; gives the number of trials too.
-    pub(crate) fn check_in_turn(
-        &self,
-        turn: &MeasuringLock,
-        questions: &[Question],
-        targets: &Targets,
-        learned: &Learned,
-        routing: &Routing,
-        listener: &mut dyn Listener,
-    ) -> Result<(Vec<CheckedDecision>, usize), Error> {
-        let sampling = &self.sampling();
-        let mut trials_made = 0;
-        listener.event(Event::Begin { stage: Stage::Checking, steps: Some(questions.len() as u64) });
-        let mut checked = Vec::new();
-        for question in questions {
-            let Tuned { targets, notices } = self.tuned_targets(targets, &question.case)?;
-            for notice in notices {
-                listener.event(Event::Notice(notice));
-            }
-            let (targets, relearned) = match &targets {
-                Cow::Owned(tuned) => (tuned, Some(self.learn(tuned)?)),
-                Cow::Borrowed(plain) => (*plain, None),
-            };
-            let learned = relearned.as_ref().unwrap_or(learned);
-            let query = self.query(&question.case, routing);
-            let decision = decide(&learned.knowledge, &query, &Context::default());
-            let candidates = candidate_keys(&decision, learned);
-            let job = Job {
-                model: question.model.clone(),
-                case: question.case.clone(),
-                workload: query.workload,
-                targets: candidates,
-            };
-            let measured = self
-                .measure_in_turn(turn, &[job], targets, &Order::new(Purpose::Verify, sampling), listener)?
-                .complete()?;
-            trials_made += measured.trials.len();
-            let trials: Vec<&Trial> = measured.of_case(question.case.id).collect();
-            let mut record = describe(question, &query, &decision, learned, &trials);
-            self.store_check(&mut record, &query, targets, measured.campaign)?;
-            checked.push(record);
-        }
-        listener.event(Event::End(format!("{} checked", counted(checked.len(), "decision"))));
-        Ok((checked, trials_made))
-    }
-
-    fn store_check(
-        &self,
-        record: &mut CheckedDecision,
-        query: &Query<'_>,
-        targets: &Targets,
-        campaign: siliconroute_store::CampaignId,
-    ) -> Result<(), Error> {
-        let row = |key: &Option<TargetKey>| key.as_ref().and_then(|key| targets.rows.get(key)).copied();
-        let now = (self.clock)();
-        let document = serde_json::to_string(record).expect("a decision has only text keys");
-        let decision = self.store.record_decision(&NewDecision {
-            case: query.case.id,
-            workload: query.workload,
-            goal: query.goal,
-            accuracy: query.accuracy,
-            chosen: row(&record.chosen),
-            document: &document,
-            created_unix_ms: now,
-        })?;
-        record.id = decision.to_string();
-        let stored = StoredCheck { fingerprint: targets.fingerprint.clone(), decision: record.clone() };
-        self.store.record_verification(&NewVerification {
-            decision,
-            campaign: Some(campaign),
-            chosen: row(&record.chosen),
-            best: row(&record.best),
-            regret_pct: record.regret_pct,
-            document: &serde_json::to_string(&stored).expect("a check has only text keys"),
-            created_unix_ms: now,
-        })?;
-        Ok(())
-    }
-
-    /// The latest checks of `questions` that were made with the targets as they are now.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub fn stored_checks(
-        &self,
-        questions: &[Question],
-        targets: &Targets,
-    ) -> Result<Vec<Option<CheckedDecision>>, Error> {
-        let stored = self.store.latest_verifications(None)?;
-        let find = |question: &Question| {
-            stored
-                .iter()
-                .filter(|check| check.decision.case == question.case.id)
-                .filter(|check| check.decision.workload == Workload::Sustained)
-                .filter(|check| check.decision.accuracy == self.settings.accuracy)
-                .filter(|check| check.decision.goal == Goal::Fastest)
-                .filter_map(|check| serde_json::from_str::<StoredCheck>(&check.document).ok())
-                .find(|check| check.fingerprint == targets.fingerprint)
-                .map(|check| {
-                    // Checks that were stored before this was counted hold what it is counted from.
-                    let candidates = check.decision.count_candidates();
-                    CheckedDecision { candidates, ..check.decision }
-                })
-        };
-        Ok(questions.iter().map(find).collect())
-    }
-}
-
-/// A checked decision with the set of targets that it was made among.
-#[derive(Debug, Serialize, Deserialize)]
-struct StoredCheck {
-    fingerprint: String,
-    decision: CheckedDecision,
-}
-
-/// The targets to measure: all that did not fail on the model before.
-fn candidate_keys(decision: &Decision<'_>, learned: &Learned) -> Vec<TargetKey> {
-    use siliconroute_core::knowledge::Exclusion;
-    decision
-        .candidates
-        .iter()
-        .filter(|candidate| !matches!(candidate.outlook, Err(Exclusion::Failed(_))))
-        .map(|candidate| learned.knowledge.target(candidate.target).key.clone())
-        .collect()
-}
-
-fn describe(
-    question: &Question,
-    query: &Query<'_>,
-    decision: &Decision<'_>,
-    learned: &Learned,
-    trials: &[&Trial],
-) -> CheckedDecision {
-    let mut record = CheckedDecision::before_its_trials(question, query, decision, &learned.knowledge);
-    record.strategies = strategies(query, &learned.knowledge);
-    for trial in trials {
-        if let Some(reason) = &trial.suspect {
-            record.suspects.insert(trial.target.clone());
-            record.excluded.entry(trial.target.clone()).or_insert_with(|| format!("suspect: {reason}"));
-            continue;
-        }
-        match true_time(trial, query.accuracy) {
-            Ok(time) => {
-                record.times_ms.insert(trial.target.clone(), time.time_ns / 1e6);
-                if let Some(interval) = time.interval {
-                    let interval = [interval.low / 1e6, interval.high / 1e6];
-                    record.intervals_ms.insert(trial.target.clone(), interval);
-                }
-            }
-            Err(reason) => {
-                record.excluded.entry(trial.target.clone()).or_insert(reason);
-            }
-        }
-    }
-    record.judge();
-    record
-}
-
-/// The median of a trial whose outputs are allowed in `class`, or why there is none.
-fn true_time(trial: &Trial, class: AccuracyClass) -> Result<TrueTime, String> {
-    let measurement = trial.outcome.as_ref().map_err(ToString::to_string)?;
-    match &measurement.outputs {
-        OutputCheck::Compared { difference, .. } if !difference.satisfies(class) => {
-            return Err(format!(
-                "outputs fail the class {class}: relative error {:.1e}",
-                difference.max_relative_error
-            ));
-        }
-        OutputCheck::Faulty { fault, .. } => return Err(format!("outputs fail the class {class}: {fault}")),
-        OutputCheck::Compared { .. } | OutputCheck::Reference | OutputCheck::NotCompared { .. } => {}
-    }
-    let times: Vec<f64> = measurement.samples.iter().map(Sample::per_call_ns).collect();
-    let summary = statistics::summarise(&times).ok_or_else(|| "no samples were taken".to_owned())?;
-    Ok(TrueTime { time_ns: summary.median_ns, interval: summary.interval })
-}
-
-/// What the baselines choose for a question.
-fn strategies(query: &Query<'_>, knowledge: &Knowledge) -> BTreeMap<String, Option<TargetKey>> {
-    let keys = || knowledge.targets().iter().map(|entry| &entry.target);
-    let fitted = decide(knowledge, query, &Context { ignore_measurements: true, ..Context::default() });
-    let first_of_kind =
-        |kind: ChipKind| keys().find(|target| target.chip_kind == kind).map(|t| t.key.clone());
-    let listed = PRIORITY_LIST
-        .iter()
-        .find_map(|provider| keys().find(|target| target.provider.as_str() == *provider))
-        .map(|target| target.key.clone());
-    BTreeMap::from([
-        ("always-cpu".to_owned(), keys().find(|t| t.key.base() == "cpu/ort").map(|t| t.key.clone())),
-        ("always-gpu".to_owned(), first_of_kind(ChipKind::Gpu)),
-        ("always-first-listed".to_owned(), listed),
-        ("fit-only".to_owned(), fitted.chosen.map(|target| knowledge.target(target).key.clone())),
-    ])
+/// Judges what another program chose for itself by the time that it took, against the best target.
+fn judge_others(decision: &CheckedDecision, choice: &OthersChoice) -> Outcome {
+    let Some(own) = choice.time_ms else { return Outcome::Failed };
+    let time = |ms: f64, interval: Option<&[f64; 2]>| TrueTime {
+        time_ns: ms * 1e6,
+        interval: interval.map(|[low, high]| Interval { low: low * 1e6, high: high * 1e6 }),
+    };
+    let of_target = |(key, &ms): (&TargetKey, &f64)| Some(time(ms, decision.intervals_ms.get(key)));
+    let mut times: Vec<Option<TrueTime>> = decision.times_ms.iter().map(of_target).collect();
+    times.push(Some(time(own, choice.interval_ms.as_ref())));
+    judge(&times, times.len() - 1)
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ pub mod compare;
 pub mod context;
 pub mod corpus;
 pub mod crossovers;
+pub mod decisions;
 pub mod discovery;
 pub mod doctor;
 pub mod engine_packages;

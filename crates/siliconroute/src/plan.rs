@@ -85,7 +85,7 @@ const GUESSED_CREATION_S: f64 = 0.2;
 /// Time to start a process and load a runtime library.
 const PROCESS_S: f64 = 0.15;
 
-fn planned(job: &Job, learned: &Learned, sampling: &Sampling) -> PlannedJob {
+pub(crate) fn planned(job: &Job, learned: &Learned, sampling: &Sampling) -> PlannedJob {
     let mut known = true;
     let calls: Vec<f64> = job
         .targets

@@ -2,20 +2,23 @@
 //!
 //! Invariant: a decision knows the reference table and what earlier decisions verified, nothing of its own or later.
 
-mod rules;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use siliconroute_core::decide::{
+    Answer, Context, Fired, Limits, Methods, Outlook, Prediction, Record, Rules, Seen, Source, Terms,
+};
 use siliconroute_core::regret::{Outcome, TrueTime, judge};
-use siliconroute_core::{AccuracyClass, TargetKey, Workload, statistics};
+use siliconroute_core::statistics::Interval;
+use siliconroute_core::{
+    AccuracyClass, ChipKey, ChipKind, Goal, ProviderName, Target, TargetKey, Workload, statistics,
+};
 
 use crate::evaluation::{CheckedDecision, Evaluation};
 use crate::table_file::{Table, TableError, TableRow};
-
-use rules::{Rule, RuledOption, Rules};
 
 /// The files of published cases.
 const WORKLOADS: &str = "v1_workloads.csv";
@@ -134,20 +137,13 @@ fn decide(
         }
     };
     let cold_start_known = preset == Preset::Default || case.id >= FIRST_WITH_COLD_START_RULE;
-    let rules =
-        if cold_start_known { Rules::default() } else { Rules { cold_start_gain: None, ..Rules::default() } };
+    let cold_start_margin = Rules::USUAL.cold_start_margin.filter(|_| cold_start_known);
+    let rules = Rules { cold_start_margin, ..Rules::USUAL };
     let known: Vec<(usize, f64)> =
         times.iter().enumerate().filter_map(|(index, (key, _))| Some((index, predict(key)?))).collect();
-    let options: Vec<RuledOption> = known
-        .iter()
-        .map(|&(index, ms)| {
-            let device = times[index].0.0.as_str();
-            let variability = VARIABILITY.iter().find(|(name, _)| *name == device).map(|(_, share)| *share);
-            RuledOption { time_ns: ms * 1e6, variability, is_cpu: device == "cpu" }
-        })
-        .collect();
-    let choice = rules.choose(case.workload, &options);
-    let chosen = choice.map(|choice| known[choice.chosen].0);
+    let seen: Vec<Seen> = known.iter().map(|&(index, ms)| seen(&times[index].0.0, ms)).collect();
+    let answer = choose(case.workload, rules, seen);
+    let chosen = answer.chosen.map(|chosen| known[usize::from(chosen.0)].0);
     let key = |index: usize| TargetKey(times[index].0.0.clone());
     let truth: Vec<Option<TrueTime>> =
         times.iter().map(|(_, ms)| Some(TrueTime { time_ns: ms * 1e6, interval: None })).collect();
@@ -156,13 +152,11 @@ fn decide(
         _ => (None, None),
     };
     let always = |name: &str| times.iter().position(|((device, ..), _)| device == name).map(key);
-    let reason = match choice {
-        None => "nothing was measured before".to_owned(),
-        Some(choice) => match choice.rule {
-            None => "the least predicted time".to_owned(),
-            Some(Rule::Volatility) => "the steadier of two that are near".to_owned(),
-            Some(Rule::ColdStart) => "the CPU, since this is a cold start".to_owned(),
-        },
+    let reason = match (chosen, answer.fired.last()) {
+        (None, _) => "nothing was measured before".to_owned(),
+        (_, None) => "the least predicted time".to_owned(),
+        (_, Some(Fired::Volatility { .. })) => "the steadier of two that are near".to_owned(),
+        (_, Some(_)) => "the CPU, since this is a cold start".to_owned(),
     };
     CheckedDecision {
         id: case.id.to_string(),
@@ -189,6 +183,56 @@ fn decide(
             ("always-cpu".to_owned(), always("cpu")),
             ("published".to_owned(), always(&case.published)),
         ]),
+        others: BTreeMap::new(),
+        unavailable: BTreeMap::new(),
         reason,
     }
+}
+
+/// A device as a decision sees it. The files hold one time for each and no interval, so that no two can be told apart.
+fn seen(device: &str, ms: f64) -> Seen {
+    let provider = ProviderName(device.to_owned());
+    Seen {
+        target: Target {
+            key: TargetKey(device.to_owned()),
+            provider,
+            provider_version: String::new(),
+            chip: ChipKey(device.to_owned()),
+            chip_kind: if device == "cpu" { ChipKind::Cpu } else { ChipKind::Gpu },
+            options: BTreeMap::new(),
+        },
+        outlook: Outlook::Expected(Prediction {
+            time_ns: ms * 1e6,
+            interval: Interval { low: 0.0, high: f64::MAX },
+            source: Source::Measured { sessions: 1 },
+        }),
+        energy: None,
+        memory_bytes: None,
+        load_watts: None,
+        within_ns: None,
+        waking_ns: None,
+        cold_start_ns: None,
+        spread: VARIABILITY.iter().find(|(name, _)| *name == device).map(|(_, share)| *share),
+    }
+}
+
+/// Decides among devices as the router does.
+fn choose(workload: Workload, rules: Rules, candidates: Vec<Seen>) -> Answer {
+    let (goal, accuracy, limits) = (Goal::Fastest, AccuracyClass::Standard, Limits::default());
+    let record = Record {
+        methods: Methods::CURRENT,
+        terms: Terms { workload, goal, accuracy, limits, rules },
+        context: Context::default(),
+        answer: Answer {
+            chosen: None,
+            runner_up: None,
+            goal,
+            fired: Vec::new(),
+            exploration: None,
+            barred: Vec::new(),
+            scores: Vec::new(),
+        },
+        candidates,
+    };
+    Answer::of(&record.replay())
 }

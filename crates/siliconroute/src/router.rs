@@ -149,6 +149,8 @@ pub struct Targets {
     pub(crate) tuned_for: Option<CaseId>,
     /// The targets that tuned ones stand in for.
     pub(crate) replaced: Vec<Replaced>,
+    /// What stands for choices of others that are measured as baselines; no decision knows of them.
+    pub(crate) automatic: Vec<Found>,
 }
 
 /// A target without settings, and the tuned one that stands in its place.
@@ -197,6 +199,9 @@ impl Targets {
     pub fn resolve(&self, name: &str) -> Result<Found, Error> {
         if let Some(tuned) = self.replaced.iter().find(|it| it.by.as_str() == name) {
             return Ok(self.get(tuned.by.as_str())?.clone());
+        }
+        if let Some(found) = self.automatic.iter().find(|it| it.target.key.as_str() == name) {
+            return Ok(found.clone());
         }
         let (base, settings) =
             SessionSettings::split(name).map_err(|error| Error::Usage(error.to_string()))?;
@@ -438,6 +443,7 @@ impl Router {
             cores,
             tuned_for: None,
             replaced: Vec::new(),
+            automatic: Vec::new(),
         })
     }
 

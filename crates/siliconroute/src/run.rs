@@ -4,17 +4,17 @@
 //! error and not a target's failure.
 
 mod choice;
+mod refusal;
 mod routing;
 
 use std::borrow::Cow;
 use std::time::Instant;
 
 use siliconroute_core::decide::{Decision, Limits, Query, decide};
-use siliconroute_core::knowledge::Exclusion;
 use siliconroute_core::model::BoundInput;
 use siliconroute_core::target::SessionSettings;
 use siliconroute_core::tensor::{Dimension, NamedTensor, TensorSpec};
-use siliconroute_core::trial::{Failure, FailureKind, Placement};
+use siliconroute_core::trial::{Failure, FailureKind};
 use siliconroute_core::{Case, Reading, TargetKey, Workload};
 use siliconroute_engine::session::{RunError, Session, SessionRequest, check_indices, check_inputs};
 use siliconroute_engine::worker::client::RemoteModel;
@@ -24,25 +24,27 @@ use siliconroute_engine::worker::wire::EngineSpec;
 
 use crate::campaign::{all_refuse, check_placement};
 use crate::context::OnChip;
+use crate::decisions::{Carried, DecisionId, Made, Occasion};
 use crate::discovery::Found;
 use crate::error::Error;
 use crate::learn::Learned;
-use crate::machine::brief;
-use crate::measure::measuring_advice;
 use crate::model_tuning::Tuned;
 use crate::models::KnownModel;
 use crate::router::{NO_TELEMETRY, Router, Targets};
 use crate::verified::check_engine;
-use choice::{accuracy_notice, fixed_order, fixed_order_notice};
+use choice::{accuracy_notice, fixed_order_notice};
+use refusal::{all_failed, failure_of, joined, runs_elsewhere};
 
+pub(crate) use choice::fixed_order;
 pub use choice::{Choice, index_notice};
+pub use refusal::no_target;
 pub use routing::Routing;
 
 /// The target whose refusal of an inference is final.
 const REFERENCE: &str = "cpu/ort";
 
 /// A target that failed before another one answered.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct FellBack {
     /// The target that failed.
     pub target: TargetKey,
@@ -75,6 +77,9 @@ pub struct RoutedSession<'r> {
     fall_back_told: Option<FallBackTold<'r>>,
     isolated: bool,
     runs: u64,
+    /// The stored decision that it carries out; `None` where the target was named.
+    decision: Option<DecisionId>,
+    last_run_ms: Option<f64>,
 }
 
 impl std::fmt::Debug for RoutedSession<'_> {
@@ -136,17 +141,18 @@ impl Router {
         let learned = relearned.as_ref().unwrap_or(learned);
         let (settled, inference) = self.settled(case, routing, learned);
         let routing = &settled;
-        let (mut choice, mut notice) = (Choice::Named, None);
+        let (mut choice, mut notice, mut kept) = (Choice::Named, None, None);
         let mut left = if let Some(target) = &routing.target {
             notice = accuracy_notice(case, target, self.query(case, routing).accuracy, routing, learned);
             vec![nameable(&targets.resolve(target.as_str())?)?]
         } else {
             let query = self.query(case, routing);
-            let decision = decide(&learned.knowledge, &query, &self.context(learned));
+            let context = self.context(learned);
+            let decision = decide(&learned.knowledge, &query, &context);
             log_rules(&decision, learned);
             let mut orders = [
                 (Choice::Decided, best_first(&decision, learned)),
-                (Choice::FixedOrder, fixed_order(&decision, learned)),
+                (Choice::FixedOrder, fixed_order(&decision, &learned.knowledge)),
             ];
             if let Some(kind) = routing.chip_kind {
                 let on_kind: Vec<&TargetKey> =
@@ -159,6 +165,14 @@ impl Router {
                 return Err(no_target(case, &query, &decision, (learned, &targets)));
             };
             choice = ground;
+            let made = Made {
+                occasion: Occasion::Run,
+                query: &query,
+                context: &context,
+                decision: &decision,
+                knowledge: &learned.knowledge,
+            };
+            kept = self.try_keep(&made, &targets);
             if choice == Choice::FixedOrder {
                 notice = Some(fixed_order_notice(case, query.workload, &order));
             }
@@ -192,10 +206,16 @@ impl Router {
                         fall_back_told: None,
                         isolated: routing.isolated,
                         runs: 0,
+                        decision: kept,
+                        last_run_ms: None,
                     });
                 }
                 Err(failure) => fell_back.push(self.fallen(target, failure)),
             }
+        }
+        if let Some(id) = kept {
+            let carried = Carried { target: None, runs: 0, last_run_ms: None, fell_back: fell_back.clone() };
+            self.try_keep_outcome(id, &carried, &targets);
         }
         if all_refuse(fell_back.iter().map(|fallen| (&fallen.target, &fallen.failure))) {
             return Err(Error::ModelRefused { case: case.label(), refusals: joined(&fell_back) });
@@ -209,6 +229,19 @@ impl Router {
             self.note_failure(&target);
         }
         FellBack { target, failure }
+    }
+
+    /// Keeps a decision; an inference does not fail for want of a record.
+    fn try_keep(&self, made: &Made<'_, '_>, targets: &Targets) -> Option<DecisionId> {
+        self.keep_decision(made, targets)
+            .inspect_err(|error| tracing::warn!("a decision is not recorded: {error}"))
+            .ok()
+    }
+
+    fn try_keep_outcome(&self, id: DecisionId, carried: &Carried, targets: &Targets) {
+        if let Err(error) = self.keep_outcome(id, carried, targets) {
+            tracing::warn!("what came of decision {id} is not recorded: {error}");
+        }
     }
 
     fn create(
@@ -274,7 +307,28 @@ impl<'r> RoutedSession<'r> {
     }
 }
 
+impl Drop for RoutedSession<'_> {
+    /// Records what came of the decision.
+    fn drop(&mut self) {
+        let Some(id) = self.decision else { return };
+        let failed = self.fell_back.iter().any(|fallen| fallen.target == self.target);
+        let answered = self.runs > 0 && !failed;
+        let carried = Carried {
+            target: answered.then(|| self.target.clone()),
+            runs: self.runs,
+            last_run_ms: self.last_run_ms,
+            fell_back: std::mem::take(&mut self.fell_back),
+        };
+        self.router.try_keep_outcome(id, &carried, &self.targets);
+    }
+}
+
 impl RoutedSession<'_> {
+    /// The stored decision that the session carries out; `None` where the target was named.
+    pub fn decision(&self) -> Option<DecisionId> {
+        self.decision
+    }
+
     /// The target that the session is on now.
     pub fn target(&self) -> &TargetKey {
         &self.target
@@ -433,6 +487,7 @@ impl RoutedSession<'_> {
         let start = Instant::now();
         self.run()?;
         let run_ms = start.elapsed().as_secs_f64() * 1e3;
+        self.last_run_ms = Some(run_ms);
         self.router.stop_if_cancelled()?;
         let outputs = self.outputs()?;
         Ok(RunOutcome { target: self.target.clone(), fell_back: self.fell_back.clone(), run_ms, outputs })
@@ -477,113 +532,4 @@ pub fn log_rules(decision: &Decision<'_>, learned: &Learned) {
             tracing::info!("rule {}: {key} {}", bar.name(), bar.sentence());
         }
     }
-}
-
-/// Says for each target why it is none for the case.
-pub fn no_target(
-    case: &Case,
-    query: &Query<'_>,
-    decision: &Decision<'_>,
-    (learned, targets): (&Learned, &Targets),
-) -> Error {
-    if decision.candidates.is_empty() {
-        return no_target_at_all(case, targets);
-    }
-    let reasons: Vec<String> = decision
-        .candidates
-        .iter()
-        .filter_map(|candidate| {
-            let barred = candidate.barred.map(|bar| bar.sentence());
-            let reason = candidate.outlook.err().map(Exclusion::sentence).or(barred)?;
-            let key = &learned.knowledge.target(candidate.target).key;
-            tracing::info!("{key} {reason}");
-            Some(format!("{key} {}", brief(&reason)))
-        })
-        .collect();
-    let failures: Option<Vec<_>> = decision
-        .candidates
-        .iter()
-        .map(|candidate| match candidate.outlook {
-            Err(Exclusion::Failed(failure)) => {
-                Some((&learned.knowledge.target(candidate.target).key, failure))
-            }
-            _ => None,
-        })
-        .collect();
-    if failures.is_some_and(all_refuse) {
-        return Error::ModelRefused { case: case.label(), refusals: reasons.join("; ") };
-    }
-    let excluded_by = |matches: fn(&Exclusion) -> bool| {
-        decision.candidates.iter().filter_map(|candidate| candidate.outlook.err()).any(matches)
-    };
-    let advice = if decision.candidates.iter().any(|candidate| candidate.barred.is_some()) {
-        "ease the limit that is named, or look at the rules with `siliconroute config show`".to_owned()
-    } else if excluded_by(|exclusion| matches!(exclusion, Exclusion::NoPrediction)) {
-        measuring_advice(query.workload)
-    } else if excluded_by(|exclusion| {
-        !matches!(exclusion, Exclusion::Failed(_) | Exclusion::ExpectedToFail { .. })
-    }) {
-        "`--accuracy relaxed` allows more targets".to_owned()
-    } else {
-        "`siliconroute devices` lists every target with its reason".to_owned()
-    };
-    Error::NoTarget { case: case.label(), reasons: reasons.join("; "), advice }
-}
-
-/// Says for each target of the machine why it cannot be used for anything.
-fn no_target_at_all(case: &Case, targets: &Targets) -> Error {
-    let unavailable = targets.discovery.found.iter().filter_map(|found| {
-        let reason = found.unavailable.as_ref()?;
-        Some(format!("{}: {}", found.target.key, brief(reason)))
-    });
-    let reasons: Vec<String> = unavailable.collect();
-    let reasons = match &reasons[..] {
-        [] => "this machine has none that the request allows".to_owned(),
-        reasons => reasons.join("; "),
-    };
-    let advice = "`siliconroute devices` lists every target with its reason".to_owned();
-    Error::NoTarget { case: case.label(), reasons, advice }
-}
-
-/// What a failed run says of its target: a worker's own failure, or else a refusal by the engine.
-fn failure_of(error: RunError) -> Failure {
-    match error {
-        RunError::Worker(failure) => failure,
-        other => Failure::new(FailureKind::Refused, other.to_string()),
-    }
-}
-
-fn all_failed(case: &Case, choice: Choice, fell_back: &[FellBack]) -> Error {
-    if let ([FellBack { target, failure }], Choice::Named) = (fell_back, choice) {
-        tracing::info!("{target}: {failure}");
-        let (case, target) = (case.label(), target.to_string());
-        return if failure.kind == FailureKind::FellBack {
-            Error::RunsElsewhere { case, target, finding: failure.detail.clone() }
-        } else {
-            Error::TargetFailed { case, target, failure: brief(&failure.to_string()) }
-        };
-    }
-    Error::AllFailed { case: case.label(), failures: joined(fell_back) }
-}
-
-/// Says who would run a model of which the target runs nothing.
-fn runs_elsewhere(placement: &Placement) -> String {
-    let name = |provider: &String| match provider.as_str() {
-        "CPUExecutionProvider" => "ONNX Runtime's CPU provider".to_owned(),
-        other => other.to_owned(),
-    };
-    let others: Vec<String> = placement.fallback.keys().map(name).collect();
-    format!("it would run none of the model's nodes; {} would", others.join(" and "))
-}
-
-/// Target and failure, in brief; what engines said in full goes to the log.
-fn joined(fell_back: &[FellBack]) -> String {
-    let failures: Vec<String> = fell_back
-        .iter()
-        .map(|FellBack { target, failure }| {
-            tracing::info!("{target}: {failure}");
-            format!("{target}: {}", brief(&failure.to_string()))
-        })
-        .collect();
-    failures.join("; ")
 }

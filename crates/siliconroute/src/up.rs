@@ -187,10 +187,16 @@ impl Router {
         let questions: Vec<Question> = learning.iter().chain(&unseen).cloned().collect();
         let known = self.learn(&targets)?;
         let nothing_missing = missing_jobs(&learning, &targets, &known, SESSIONS, true).is_empty()
-            && self.stored_checks(&questions, &targets)?.iter().all(Option::is_some);
+            && self.stored_checks(&questions, &targets, Workload::Sustained)?.iter().all(Option::is_some);
         let (decisions, measured_trials) = if nothing_missing {
             announce_fits(&known, listener);
-            (self.stored_checks(&questions, &targets)?.into_iter().flatten().collect(), 0)
+            (
+                self.stored_checks(&questions, &targets, Workload::Sustained)?
+                    .into_iter()
+                    .flatten()
+                    .collect(),
+                0,
+            )
         } else {
             self.measure_missing(&learning, &questions, &targets, listener)?
         };
@@ -242,7 +248,7 @@ impl Router {
             learned = self.learn(targets)?;
         }
         announce_fits(&learned, listener);
-        let stored = self.stored_checks(questions, targets)?;
+        let stored = self.stored_checks(questions, targets, Workload::Sustained)?;
         let missing: Vec<Question> = std::iter::zip(questions, &stored)
             .filter(|(_, check)| check.is_none())
             .map(|(question, _)| question.clone())

@@ -41,6 +41,12 @@ pub fn utc_date(unix_ms: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}")
 }
 
+/// The day and minute of a moment in milliseconds since 1970, in UTC, such as `2026-11-30 18:05`.
+pub fn utc_minute(unix_ms: i64) -> String {
+    let minutes = unix_ms.rem_euclid(86_400_000) / 60_000;
+    format!("{} {:02}:{:02}", utc_date(unix_ms), minutes / 60, minutes % 60)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,6 +70,8 @@ mod tests {
         check(1_700_000_000_000, "2023-11-14");
         check(4_107_542_399_999, "2100-02-28");
         check(4_107_542_400_000, "2100-03-01");
+        assert_eq!(utc_minute(951_782_400_000 + 65 * 60_000 + 59_999), "2000-02-29 01:05");
+        assert_eq!(utc_minute(-1), "1969-12-31 23:59");
         // Absurd moments are far away and no fault.
         utc_date(i64::MAX);
         utc_date(i64::MIN);

@@ -5,13 +5,13 @@ mod simulated;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use siliconroute::Error;
 use siliconroute::corpus::{self, CorpusEvaluation, Task};
-use siliconroute::evaluation::{CheckedDecision, Evaluation, Question};
+use siliconroute::evaluation::{CheckedDecision, Evaluation, EvaluationPlan, Question, ROUTER, ask};
 use siliconroute::left_out::LeftOut;
 use siliconroute::replay::{self, Preset};
-use siliconroute::run::Routing;
 use siliconroute::wording::counted;
 use siliconroute_core::regret::Score;
 use siliconroute_core::{TargetKey, Workload};
@@ -42,23 +42,39 @@ pub(super) fn run(session: &Session<'_>, arguments: &Evaluate) -> Result<ExitCod
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let decisions: Vec<CheckedDecision> = if arguments.stored {
-        let stored = session.router.stored_checks(&questions, &targets)?;
-        let checked: Vec<_> = stored.into_iter().flatten().collect();
+    let workload = super::workload(arguments.workload.as_deref())?;
+    let workloads = workload.map_or_else(|| Workload::ALL.to_vec(), |workload| vec![workload]);
+    let evaluation = if arguments.stored {
+        let mut checked: Vec<CheckedDecision> = Vec::new();
+        for workload in workloads {
+            checked
+                .extend(session.router.stored_checks(&questions, &targets, workload)?.into_iter().flatten());
+        }
         if checked.is_empty() && !questions.is_empty() && !session.output.json {
             session.output.message("no decision was checked yet: run `siliconroute evaluate` first");
         }
-        checked
+        Evaluation::of(checked)
     } else {
-        session.router.check(&questions, &targets, &learned, &Routing::default(), &mut progress)?
+        let plan = EvaluationPlan { decisions: arguments.decisions, workloads, budget: budget(arguments)? };
+        let asked = ask(&questions, &learned.knowledge, &plan);
+        let (checked, elapsed) = session.router.evaluate(&asked, &plan, &targets, &learned, &mut progress)?;
+        Evaluation::of(checked).took(elapsed, plan.budget)
     };
-    let evaluation = Evaluation::of(decisions);
     if session.output.json {
         session.output.document(&evaluation);
     } else {
         print_evaluation(session.output, &evaluation);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The time that an evaluation may take.
+fn budget(arguments: &Evaluate) -> Result<Option<Duration>, Error> {
+    let Some(seconds) = arguments.budget else { return Ok(None) };
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(budget) if !budget.is_zero() => Ok(Some(budget)),
+        _ => Err(Error::Usage(format!("--budget {seconds} is no time; give seconds, such as 240"))),
+    }
 }
 
 /// Evaluates on the files that the arguments name, or on simulated machines; `None` when they name neither.
@@ -127,7 +143,7 @@ fn run_corpus(boards: &Path, models: &Path, task: CorpusTask, output: &Output) -
     for decision in missed {
         // A board's name stands in the decision's, and every corpus decision is a prediction.
         let mut row = decision_row(decision);
-        row.drain(1..3);
+        row.drain(1..4);
         row[0].clone_from(&decision.id);
         misses.add_row(row);
     }
@@ -177,7 +193,12 @@ pub(super) fn print_evaluation(output: &Output, evaluation: &Evaluation) {
     }
     print_decisions(output, evaluation);
     print_strategies(output, evaluation);
+    print_workloads(output, evaluation);
     print_doubts(output, evaluation);
+    if let Some(elapsed) = evaluation.elapsed_s {
+        let of = evaluation.budget_s.map_or_else(String::new, |budget| format!(" of {budget:.0} s"));
+        output.paragraph(format!("deciding and measuring took {elapsed:.0} s{of}"));
+    }
 }
 
 /// Prints what was decided for left-out models, and how good each predictor was.
@@ -201,6 +222,7 @@ fn print_left_out(output: &Output, left_out: &LeftOut) {
         "published models, among the targets whose outputs were allowed before they were compared",
         &left_out.among_candidates,
     );
+    print_vague_ties(output, &left_out.evaluation.strategies);
     output.line("how far predictions for left-out published models lie from the truth".to_owned());
     let mut listed =
         table(&["predictor", "#times", "#mean error", "#median error", "#within 10 %", "#inside interval"]);
@@ -227,6 +249,7 @@ pub(super) fn list_decisions(evaluation: &Evaluation) -> Listing {
     let mut decisions = table(&[
         "model",
         "#batch",
+        "workload",
         "known",
         "chosen",
         "#predicted",
@@ -245,14 +268,18 @@ fn print_strategies(output: &Output, evaluation: &Evaluation) {
     output.table(&list_strategies(evaluation));
 }
 
-const STRATEGY_HEADS: [&str; 7] =
-    ["strategy", "#best or tied", "#accuracy", "#within 2 %", "#mean regret", "#p90", "#largest"];
+const STRATEGY_HEADS: [&str; 8] =
+    ["strategy", "#best or tied", "#tied", "#accuracy", "#within 2 %", "#mean regret", "#p90", "#largest"];
 
 /// A row for each strategy, the router's own included.
 pub(super) fn list_strategies(evaluation: &Evaluation) -> Listing {
     let mut strategies = table(&STRATEGY_HEADS);
     for (name, score) in &evaluation.strategies {
-        strategies.add_row(score_row(name, score));
+        let mut row = score_row(name, score);
+        if let Some(reason) = evaluation.unavailable.get(name) {
+            row[1] = format!("not available: {reason}");
+        }
+        strategies.add_row(row);
     }
     for (knowledge, score) in &evaluation.router_by_knowledge {
         if score.total > 0 {
@@ -262,6 +289,41 @@ pub(super) fn list_strategies(evaluation: &Evaluation) -> Listing {
     strategies
 }
 
+/// How each strategy did within each workload, where there are several.
+fn print_workloads(output: &Output, evaluation: &Evaluation) {
+    if evaluation.by_workload.len() < 2 {
+        return;
+    }
+    output.line("within each workload: best or tied, and mean regret");
+    let workloads = evaluation.by_workload.keys();
+    let heads: Vec<String> = workloads.map(|name| format!("#{name}")).collect();
+    let mut listed =
+        table(&std::iter::once("strategy").chain(heads.iter().map(String::as_str)).collect::<Vec<_>>());
+    for name in evaluation.strategies.keys().filter(|name| !evaluation.unavailable.contains_key(*name)) {
+        let cell = |scores: &BTreeMap<String, Score>| match scores.get(name) {
+            Some(Score { wins, total, mean_regret_pct: Some(regret), .. }) => {
+                format!("{wins} of {total}, {regret:.1} %")
+            }
+            Some(Score { wins, total, .. }) if *total > 0 => format!("{wins} of {total}"),
+            _ => "–".to_owned(),
+        };
+        let cells = evaluation.by_workload.values().map(cell);
+        listed.add_row(std::iter::once(name.clone()).chain(cells));
+    }
+    output.table(&listed);
+}
+
+/// Says how many of the router's ties a quieter measurement might tell apart.
+fn print_vague_ties(output: &Output, strategies: &BTreeMap<String, Score>) {
+    let Some(Score { ties, vague_ties, .. }) = strategies.get(ROUTER) else { return };
+    if *vague_ties > 0 {
+        output.paragraph(format!(
+            "{vague_ties} of the router's {} rest on intervals wider than ± 10 %: a quieter measurement may tell them apart",
+            counted(*ties, "tie")
+        ));
+    }
+}
+
 fn print_doubts(output: &Output, evaluation: &Evaluation) {
     let (all, without_choice) = (evaluation.decisions.len(), evaluation.without_choice);
     if without_choice > 0 {
@@ -269,6 +331,7 @@ fn print_doubts(output: &Output, evaluation: &Evaluation) {
             "nothing to choose in {without_choice} of {all} decisions (n targets ≤ 1): their scores say nothing of the router"
         ));
     }
+    print_vague_ties(output, &evaluation.strategies);
     let suspects: BTreeSet<&TargetKey> = evaluation.decisions.iter().flat_map(|it| &it.suspects).collect();
     if !suspects.is_empty() {
         let names: Vec<&str> = suspects.into_iter().map(TargetKey::as_str).collect();
@@ -299,6 +362,7 @@ fn decision_row(decision: &CheckedDecision) -> Vec<String> {
     vec![
         decision.model.clone(),
         decision.batch.to_string(),
+        decision.workload.to_string(),
         if decision.profiled { "measured" } else { "predicted" }.to_owned(),
         name(decision.chosen.as_ref()),
         time_of(decision.chosen.as_ref(), &decision.predicted_ms),
@@ -319,6 +383,7 @@ fn score_row(name: &str, score: &Score) -> Vec<String> {
     vec![
         name.to_owned(),
         wins,
+        if score.total == 0 { "–".to_owned() } else { score.ties.to_string() },
         percent(score.accuracy_pct),
         percent(score.within_2_pct),
         percent(score.mean_regret_pct),

@@ -20,7 +20,7 @@ pub(super) fn run(session: &Session<'_>, arguments: &Run) -> Result<ExitCode, Er
         array_file::check_output_path(path)?;
     }
     let mut routing = Routing { inferences: Some(1), ..super::routing(&arguments.case)? };
-    let model = router.find_model(&arguments.case.model, &mut session.progress())?;
+    let model = router.find_model(arguments.case.model(), &mut session.progress())?;
     let mut given = super::given(arguments.case.batch, &arguments.case.shape)?;
     let arrays = match &arguments.input {
         Some(path) => {

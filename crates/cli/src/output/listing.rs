@@ -6,7 +6,7 @@
 use std::fmt::Display;
 
 use comfy_table::presets::{NOTHING, UTF8_FULL_CONDENSED};
-use comfy_table::{CellAlignment, ContentArrangement, Table};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width};
 
 use super::visible::visible;
 
@@ -16,6 +16,14 @@ const BETWEEN_COLUMNS: usize = 3;
 
 /// Characters that a grid of any number of columns needs: in fewer, names of sensors and targets fall to pieces.
 const NARROWEST_GRID: usize = 28;
+/// Words up to how many characters are not cut, tried in this order; what is longer, such as a path or a digest, may be.
+const KEPT_WHOLE: [usize; 6] = [40, 30, 24, 18, 12, LEAST_COLUMN];
+
+/// A terminal narrower than [`WIDE`] rather shows a list than words of this length in pieces.
+const LONG_WORD: usize = 18;
+
+/// Columns of a terminal that is wide enough for a table of many columns.
+const WIDE: u16 = 100;
 
 /// A table under construction.
 #[derive(Debug)]
@@ -52,10 +60,18 @@ impl Listing {
 
     /// The table as text, for a terminal of `width` columns or for anything else.
     pub(super) fn text(&self, width: Option<u16>) -> String {
-        let least = self.columns.len() * (LEAST_COLUMN + BETWEEN_COLUMNS) + 1;
-        match width {
-            Some(width) if usize::from(width) < least.max(NARROWEST_GRID) => self.records(width),
-            width => self.grid(width),
+        let Some(width) = width else { return self.grid(None, &[]) };
+        if usize::from(width) < NARROWEST_GRID {
+            return self.records(width);
+        }
+        let fitting = KEPT_WHOLE.into_iter().find_map(|longest| {
+            let least = self.least_widths(longest.min(usize::from(width) / 2));
+            let all: usize = least.iter().map(|least| least + BETWEEN_COLUMNS).sum();
+            (all < usize::from(width)).then_some((longest, least))
+        });
+        match fitting {
+            Some((longest, least)) if longest >= LONG_WORD || width >= WIDE => self.grid(Some(width), &least),
+            _ => self.records(width),
         }
     }
 
@@ -66,6 +82,20 @@ impl Listing {
             return self.text(Some(width)).lines().map(str::to_owned).collect();
         }
         self.rows.iter().flat_map(|cells| wrapped(&cells.join(": "), width)).collect()
+    }
+
+    /// The characters that each column needs so that no word of up to `longest` characters is cut.
+    fn least_widths(&self, longest: usize) -> Vec<usize> {
+        let longest_in = |text: &str| {
+            let words = text.split_whitespace().map(|word| word.chars().count());
+            words.filter(|&count| count <= longest).max().unwrap_or(0)
+        };
+        let of_column = |(index, column): (usize, &Column)| {
+            let cells = self.rows.iter().filter_map(|row| row.get(index)).map(String::as_str);
+            let words = cells.chain([column.name.as_str()]).map(longest_in);
+            words.max().unwrap_or(0).max(LEAST_COLUMN)
+        };
+        self.columns.iter().enumerate().map(of_column).collect()
     }
 
     /// The table as HTML.
@@ -87,7 +117,7 @@ impl Listing {
         format!("<table>\n{head}{body}</table>\n")
     }
 
-    fn grid(&self, width: Option<u16>) -> String {
+    fn grid(&self, width: Option<u16>, least: &[usize]) -> String {
         let mut table = Table::new();
         table.load_style(UTF8_FULL_CONDENSED);
         table.set_header(self.columns.iter().map(|column| &column.name));
@@ -100,6 +130,13 @@ impl Listing {
             table.add_row(row);
         }
         fit(&mut table, width);
+        for (index, least) in least.iter().enumerate() {
+            if let Some(shown) = table.column_mut(index) {
+                // With a space on either side.
+                let least = u16::try_from(least + 2).unwrap_or(u16::MAX);
+                shown.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
+            }
+        }
         table.to_string()
     }
 
@@ -154,6 +191,26 @@ pub(super) fn wrapped(text: &str, width: u16) -> Vec<String> {
         }
     }
     lines
+}
+
+/// `text` in lines of at most `width` characters, broken between words alone; a longer word has a line of its own.
+pub(super) fn broken(text: &str, width: usize) -> String {
+    let (mut lines, mut line, mut filled) = (Vec::new(), String::new(), 0);
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if filled > 0 && filled + 1 + length > width {
+            lines.push(std::mem::take(&mut line));
+            filled = 0;
+        }
+        if filled > 0 {
+            line.push(' ');
+            filled += 1;
+        }
+        line.push_str(word);
+        filled += length;
+    }
+    lines.push(line);
+    lines.join("\n")
 }
 
 /// Text as it stands between tags.

@@ -24,6 +24,8 @@ fn every_command_prints_one_document() {
         ("siliconroute.fits/1", &["fit"]),
         ("siliconroute.decision/1", &["route", "-m", MODEL]),
         ("siliconroute.run/1", &["run", "-m", MODEL]),
+        ("siliconroute.decisions/1", &["route", "--list"]),
+        ("siliconroute.replay/1", &["route", "--replay", "1"]),
         ("siliconroute.evaluation/1", &["evaluate", "--stored"]),
         ("siliconroute.export/1", &["export", "--knowledge", "knowledge.jsonl"]),
         ("siliconroute.origins/1", &["import", "--list"]),

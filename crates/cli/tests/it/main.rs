@@ -11,6 +11,7 @@
 mod arrays;
 mod catalogue;
 mod corpora;
+mod decisions;
 mod disk;
 mod documents;
 mod help;

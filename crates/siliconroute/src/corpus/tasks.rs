@@ -164,6 +164,8 @@ fn describe(corpus: &Corpus, board: &Board, position: usize, outlooks: &[Outlook
         excluded: BTreeMap::new(),
         suspects: BTreeSet::new(),
         strategies,
+        others: BTreeMap::new(),
+        unavailable: BTreeMap::new(),
         reason,
     }
 }

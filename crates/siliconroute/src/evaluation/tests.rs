@@ -1,80 +1,93 @@
-//! What a trial is worth as the truth.
-
-use siliconroute_core::accuracy::{OutputDifference, OutputFault};
-use siliconroute_core::trial::{Before, Failure, FailureKind, Measurement, Preparation};
-use siliconroute_core::{CaseId, Reading};
+//! How strategies are scored.
 
 use super::*;
 
-fn trial(samples_ms: &[u64], outputs: OutputCheck) -> Trial {
-    let sample = |(round, ms): (usize, &u64)| Sample {
-        round: round as u32,
-        calls: 2,
-        total_ns: ms * 2_000_000,
-        before: Before::Running,
+fn key(name: &str) -> TargetKey {
+    TargetKey(name.to_owned())
+}
+
+/// A decision for the first of two targets, of which the other one is faster.
+pub(super) fn decision(workload: Workload) -> CheckedDecision {
+    let mut decision = CheckedDecision {
+        id: "1".to_owned(),
+        model: "m".to_owned(),
+        batch: 1,
+        bindings: String::new(),
+        synthetic: false,
+        candidates: 2,
+        profiled: true,
+        workload,
+        accuracy: AccuracyClass::Standard,
+        chosen: Some(key("a")),
+        best: None,
+        regret_pct: None,
+        tie: false,
+        times_ms: BTreeMap::from([(key("a"), 3.0), (key("b"), 2.0)]),
+        intervals_ms: BTreeMap::from([(key("a"), [2.9, 3.1]), (key("b"), [1.9, 2.1])]),
+        predicted_ms: BTreeMap::new(),
+        predicted_intervals_ms: BTreeMap::new(),
+        source: BTreeMap::new(),
+        excluded: BTreeMap::new(),
+        suspects: BTreeSet::new(),
+        strategies: BTreeMap::from([("always-gpu".to_owned(), None)]),
+        others: BTreeMap::new(),
+        unavailable: BTreeMap::from([("always-gpu".to_owned(), "there is no GPU".to_owned())]),
+        reason: String::new(),
     };
-    Trial {
-        target: TargetKey("cpu/ort".to_owned()),
-        case: CaseId([1; 32]),
-        workload: Workload::Sustained,
-        preparation: Preparation::Running,
-        purpose: Purpose::Verify,
-        started_unix_ms: 0,
-        order_seed: 0,
-        input_seed: 0,
-        conditions: "{}".to_owned(),
-        suspect: None,
-        outcome: Ok(Measurement {
-            session_create_ns: 1,
-            first_run_ns: 1,
-            warmup_calls: 1,
-            samples: samples_ms.iter().enumerate().map(sample).collect(),
-            busy_cores: Reading::Available(1.0),
-            peak_resident_bytes: Reading::unavailable("not looked at"),
-            session_bytes: Reading::unavailable("not looked at"),
-            device_bytes: Reading::unavailable("not looked at"),
-            placement: Reading::unavailable("not looked at"),
-            outputs,
-            energy: Reading::unavailable("not looked at"),
-        }),
-    }
+    decision.judge();
+    decision
 }
 
-fn compared(max_relative_error: f64) -> OutputCheck {
-    let reference = TargetKey("cpu/rten".to_owned());
-    let difference = OutputDifference { max_relative_error, same_top1: true, reference_magnitude: 1.0 };
-    OutputCheck::Compared { reference, difference }
-}
-
-#[track_caller]
-fn check(trial: &Trial, expected: Result<f64, &str>) {
-    match (true_time(trial, AccuracyClass::Standard), expected) {
-        (Ok(time), Ok(ms)) => assert!((time.time_ns / 1e6 - ms).abs() < 1e-9, "{time:?}"),
-        (Err(reason), Err(part)) => assert!(reason.contains(part), "{reason}"),
-        (found, _) => panic!("{found:?}, expected {expected:?}"),
-    }
+fn chose(time_ms: f64) -> OthersChoice {
+    OthersChoice { time_ms: Some(time_ms), interval_ms: Some([time_ms, time_ms]), ..OthersChoice::default() }
 }
 
 #[test]
-fn the_truth_is_the_median_of_a_trial_with_allowed_outputs() {
-    let not_compared = || OutputCheck::NotCompared { reason: "no target gave a reference".to_owned() };
-    check(&trial(&[1, 9, 3], OutputCheck::Reference), Ok(3.0));
-    check(&trial(&[1, 9, 3], not_compared()), Ok(3.0));
-    check(&trial(&[4, 2], compared(1e-3)), Ok(3.0));
-    check(&trial(&[4, 2], compared(2e-2)), Err("outputs fail the class standard: relative error 2.0e-2"));
-    let fault = OutputFault::Count { found: 2, expected: 1 };
-    let faulty = OutputCheck::Faulty { reference: TargetKey("cpu/rten".to_owned()), fault };
-    check(&trial(&[1], faulty), Err("2 outputs where the reference has 1"));
-    check(&trial(&[], OutputCheck::Reference), Err("no samples"));
-    let mut failed = trial(&[1], OutputCheck::Reference);
-    failed.outcome = Err(Failure::new(FailureKind::TimedOut, "no answer"));
-    check(&failed, Err("timed_out: no answer"));
+fn what_others_chose_is_judged_by_the_time_that_it_took() {
+    let mut decision = decision(Workload::Sustained);
+    decision.others.insert("ort-prefer-cpu".to_owned(), chose(2.5));
+    decision.others.insert("ort-max-performance".to_owned(), chose(1.5));
+    let failure = Some("refused: no".to_owned());
+    decision.others.insert("openvino-auto".to_owned(), OthersChoice { failure, ..OthersChoice::default() });
+    let evaluation = Evaluation::of(vec![decision]);
+    let score = |name: &str| &evaluation.strategies[name];
+    assert!((score("ort-prefer-cpu").mean_regret_pct.unwrap() - 25.0).abs() < 1e-9);
+    // What is faster than every target has no regret.
+    assert_eq!(
+        (score("ort-max-performance").wins, score("ort-max-performance").mean_regret_pct),
+        (1, Some(0.0))
+    );
+    assert!((score(ROUTER).mean_regret_pct.unwrap() - 50.0).abs() < 1e-9);
+    assert_eq!(evaluation.unavailable["openvino-auto"], "refused: no");
 }
 
 #[test]
-fn few_samples_have_no_interval() {
-    let time = true_time(&trial(&[1, 9, 3], OutputCheck::Reference), AccuracyClass::Exact).unwrap();
-    assert_eq!(time.interval, None);
+fn a_baseline_that_cannot_be_had_says_why_and_is_not_absent() {
+    let evaluation = Evaluation::of(vec![decision(Workload::Sustained)]);
+    assert_eq!(evaluation.unavailable["always-gpu"], "there is no GPU");
+    assert_eq!(evaluation.strategies["always-gpu"].total, 0);
+    // One that failed on some models only can be had, and lost there.
+    let mut ran = decision(Workload::Sustained);
+    ran.others.insert("openvino-auto".to_owned(), chose(2.0));
+    let mut failed = decision(Workload::Sustained);
+    let failure = Some("refused: no".to_owned());
+    failed.others.insert("openvino-auto".to_owned(), OthersChoice { failure, ..OthersChoice::default() });
+    let evaluation = Evaluation::of(vec![ran, failed]);
+    assert!(!evaluation.unavailable.contains_key("openvino-auto"));
+    let score = &evaluation.strategies["openvino-auto"];
+    assert_eq!((score.wins, score.total, score.failed), (1, 2, 1));
+}
+
+#[test]
+fn each_workload_has_its_scores() {
+    let mut good = decision(Workload::ColdStart);
+    good.chosen = Some(key("b"));
+    good.judge();
+    let evaluation = Evaluation::of(vec![decision(Workload::Sustained), good]);
+    let of = |workload: &str| evaluation.by_workload[workload][ROUTER].accuracy_pct;
+    assert_eq!((of("sustained"), of("cold_start")), (Some(0.0), Some(100.0)));
+    assert!(!evaluation.by_workload.contains_key("idle_loaded"));
+    assert_eq!(evaluation.strategies[ROUTER].total, 2);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 use siliconroute_core::decide::Decision;
-use siliconroute_core::knowledge::Exclusion;
+use siliconroute_core::knowledge::{Exclusion, Knowledge};
 use siliconroute_core::tensor::ElementType;
 use siliconroute_core::{AccuracyClass, Case, Reading, TargetKey, Workload};
 
@@ -29,12 +29,12 @@ pub enum Choice {
 
 /// The targets of which nothing is known for a case: the references first, since others are judged by their
 /// outputs, then the rest as listed.
-pub(super) fn fixed_order(decision: &Decision<'_>, learned: &Learned) -> Vec<TargetKey> {
+pub(crate) fn fixed_order(decision: &Decision<'_>, knowledge: &Knowledge) -> Vec<TargetKey> {
     let mut unknown: Vec<TargetKey> = decision
         .candidates
         .iter()
         .filter(|candidate| matches!(candidate.outlook, Err(Exclusion::NoPrediction)))
-        .map(|candidate| learned.knowledge.target(candidate.target).key.clone())
+        .map(|candidate| knowledge.target(candidate.target).key.clone())
         .collect();
     let rank = |key: &TargetKey| TRUSTED_REFERENCES.iter().position(|name| *name == key.base());
     unknown.sort_by_key(|key| rank(key).unwrap_or(TRUSTED_REFERENCES.len()));

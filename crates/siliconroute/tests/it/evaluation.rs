@@ -1,10 +1,10 @@
 //! Decisions against the truth, for the router and for every baseline, on times that are known.
 
-use siliconroute::evaluation::{CheckedDecision, Evaluation};
-use siliconroute::event::Silent;
+use siliconroute::evaluation::{CheckedDecision, Evaluation, EvaluationPlan, ask};
+use siliconroute::event::{Event, Listener, Silent};
 use siliconroute::run::Routing;
-use siliconroute_core::Reading;
-use siliconroute_testkit::{Behaviour, FakeTarget};
+use siliconroute_core::{Reading, Workload};
+use siliconroute_testkit::{Behaviour, FakeEngine, FakeTarget, TimeLaw};
 
 use crate::simulated::{GPU, ORT, RTEN, SUSTAINED, Simulated, gpu, key, ort, question, rten};
 
@@ -181,5 +181,109 @@ fn conditions_are_recorded_with_every_trial() {
         let measured = trial.outcome.unwrap();
         assert!(matches!(measured.peak_resident_bytes, Reading::Unavailable(_)));
         assert!(measured.samples.len() >= 30);
+    }
+}
+
+/// A session that ONNX Runtime, or OpenVINO, would put where it likes; known to the engine and offered to nobody.
+fn others(name: &str, times_ms: &[(&str, f64)]) -> FakeTarget {
+    let target = timed(FakeTarget::new(&format!("auto/{name}"), TimeLaw::new(1e6, 0.0)), times_ms);
+    FakeTarget { unavailable: Some("is no target".to_owned()), ..target }
+}
+
+#[test]
+fn an_evaluation_measures_every_workload_beside_what_others_choose() {
+    let model = "mlp-512w-4l";
+    let plugin = vec![
+        timed(gpu(), &[(model, 1.0)]),
+        others("ort-max-performance", &[(model, 4.0)]),
+        others("ort-prefer-cpu", &[(model, 2.0)]),
+    ];
+    let simulated = Simulated::of(vec![
+        FakeEngine::new("onnxruntime", vec![timed(ort(), &[(model, 2.0)])]),
+        FakeEngine::new("fakegpu", plugin),
+        FakeEngine::new("rten", vec![timed(rten(), &[(model, 3.0)])]),
+    ]);
+    simulated.up();
+    let router = simulated.router();
+    let targets = router.targets(&mut Silent).unwrap();
+    let learned = router.learn(&targets).unwrap();
+    let plan = EvaluationPlan { decisions: 3, ..EvaluationPlan::default() };
+    let asked = ask(&[question(&router, model, 1)], &learned.knowledge, &plan);
+    assert_eq!(asked.iter().map(|it| it.workload).collect::<Vec<_>>(), Workload::ALL);
+    let (checked, elapsed) = router.evaluate(&asked, &plan, &targets, &learned, &mut Silent).unwrap();
+    let evaluation = Evaluation::of(checked).took(elapsed, plan.budget);
+    assert!(evaluation.elapsed_s.is_some() && evaluation.budget_s.is_none());
+    for decision in &evaluation.decisions {
+        assert_eq!(decision.times_ms.len(), 3, "{}: nobody is left out", decision.workload);
+        assert_eq!(decision.best, Some(key(GPU)));
+        let chose = &decision.others["ort-prefer-cpu"];
+        assert_eq!(
+            (chose.measured_as.clone(), chose.failure.clone()),
+            (Some(key("auto/ort-prefer-cpu")), None)
+        );
+    }
+    let sustained = &evaluation.by_workload["sustained"];
+    close(sustained["ort-max-performance"].mean_regret_pct, 300.0);
+    close(sustained["ort-prefer-cpu"].mean_regret_pct, 100.0);
+    close(sustained["always-cpu/rten"].mean_regret_pct, 200.0);
+    close(sustained["oracle"].mean_regret_pct, 0.0);
+    // Of a rested target nothing is known here, and the fixed order decides.
+    assert_eq!(evaluation.by_workload["idle_loaded"]["router"].total, 1);
+    assert_eq!(evaluation.strategies["router"].total, 3);
+    // What the machine has not is said, not passed over.
+    assert!(evaluation.unavailable["openvino-auto"].contains("OpenVINO"), "{:?}", evaluation.unavailable);
+    assert!(evaluation.unavailable["ort-prefer-npu"].contains("auto/ort-prefer-npu"));
+    assert_eq!(evaluation.strategies["ort-prefer-npu"].total, 0);
+    // Sessions of others teach nothing: they are no targets.
+    let again = router.learn(&targets).unwrap();
+    assert!(again.trials.iter().all(|trial| !trial.target.as_str().starts_with("auto/")));
+    assert_eq!(again.knowledge.targets().len(), 3);
+}
+
+#[test]
+fn an_evaluation_keeps_to_its_budget() {
+    let simulated = Simulated::usual();
+    simulated.up();
+    let router = simulated.router();
+    let targets = router.targets(&mut Silent).unwrap();
+    let learned = router.learn(&targets).unwrap();
+    let budget = Some(std::time::Duration::from_nanos(1));
+    let plan = EvaluationPlan { budget, ..EvaluationPlan::default() };
+    let asked = ask(&[question(&router, "mlp-512w-4l", 1)], &learned.knowledge, &plan);
+    let mut told = Notices::default();
+    let (checked, _) = router.evaluate(&asked, &plan, &targets, &learned, &mut told).unwrap();
+    assert!(checked.is_empty());
+    assert!(told.0.iter().any(|text| text == "3 decisions left out: the budget is used up"), "{:?}", told.0);
+}
+
+#[test]
+fn decisions_are_spread_over_what_was_measured_first() {
+    let simulated = Simulated::usual();
+    simulated.up();
+    let router = simulated.router();
+    let targets = router.targets(&mut Silent).unwrap();
+    let learned = router.learn(&targets).unwrap();
+    let questions = router.measured_questions(&learned, &mut Silent).unwrap();
+    assert!(questions.len() > 4);
+    let plan = EvaluationPlan { decisions: 8, ..EvaluationPlan::default() };
+    let asked = ask(&questions, &learned.knowledge, &plan);
+    let count = |workload| asked.iter().filter(|it| it.workload == workload).count();
+    assert_eq!(Workload::ALL.map(count), [3, 3, 2]);
+    let mut cases: Vec<_> = asked.iter().map(|it| (it.workload.index(), it.question.case.id)).collect();
+    cases.sort();
+    cases.dedup();
+    assert_eq!(cases.len(), 8, "no case is asked twice in one workload");
+    assert_eq!(ask(&questions[..1], &learned.knowledge, &plan).len(), 3);
+}
+
+/// Notices, as the user would be told them.
+#[derive(Default)]
+struct Notices(Vec<String>);
+
+impl Listener for Notices {
+    fn event(&mut self, event: Event) {
+        if let Event::Notice(text) = event {
+            self.0.push(text);
+        }
     }
 }

@@ -170,7 +170,11 @@ fn a_suspect_target_is_neither_the_best_nor_judged() {
     }
     assert_eq!(checked.candidates, 2);
 
-    let stored = router.stored_checks(&questions, &targets).unwrap().remove(0).unwrap();
+    let stored = router
+        .stored_checks(&questions, &targets, siliconroute_core::Workload::Sustained)
+        .unwrap()
+        .remove(0)
+        .unwrap();
     assert_eq!(stored.suspects, checked.suspects);
     let evaluation = Evaluation::of(vec![stored]);
     let score = |strategy: &str| {

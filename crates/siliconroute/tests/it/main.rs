@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may fail anywhere")]
 
 mod concurrency;
+mod decisions;
 mod discovery;
 mod energy;
 mod energy_decisions;

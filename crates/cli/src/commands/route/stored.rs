@@ -1,0 +1,119 @@
+//! Decisions that were made before: listed, or made once more from what is stored of them.
+//!
+//! Invariant: nothing is measured, no target is looked for and nothing is recorded.
+
+use std::process::ExitCode;
+
+use serde_json::json;
+use siliconroute::Error;
+use siliconroute::decisions::{DecisionId, Kept};
+use siliconroute::wording::utc_minute;
+
+use super::{document, listing};
+use crate::commands::Session;
+use crate::output::{milliseconds, optional, table};
+
+/// Lists the latest `limit` decisions, newest first.
+pub(super) fn list(session: &Session<'_>, limit: u32) -> Result<ExitCode, Error> {
+    let kept = session.router.decisions(limit)?;
+    let output = session.output;
+    if output.json {
+        output.document(&json!({
+            "schema": "siliconroute.decisions/1",
+            "decisions": kept.iter().map(described).collect::<Vec<_>>(),
+        }));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if kept.is_empty() {
+        output.message("no decision was made yet: `siliconroute route --model MODEL` makes one");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut listed = table(&["#id", "made (UTC)", "for", "case", "chosen", "outcome"]);
+    for kept in &kept {
+        let document = kept.document.as_ref().ok();
+        listed.add_row([
+            kept.id.to_string(),
+            utc_minute(kept.created_unix_ms),
+            optional(document, |document| document.occasion.name().to_owned()),
+            kept.case.clone(),
+            optional(kept.chosen.as_ref(), ToString::to_string),
+            outcome(kept),
+        ]);
+    }
+    output.table(&listed);
+    output.paragraph("`siliconroute route --replay ID` makes one of them again from what is stored of it");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Makes the decision `id` once more.
+pub(super) fn replay(session: &Session<'_>, id: i64) -> Result<ExitCode, Error> {
+    let kept = session.router.decision(DecisionId(id))?;
+    let stored = kept.replayable()?;
+    let replayed = stored.replay();
+    let (record, output) = (&stored.record, session.output);
+    if output.json {
+        let mut shown = described(&kept);
+        shown["schema"] = json!("siliconroute.replay/1");
+        shown["same"] = json!(replayed.same);
+        shown["methods"] = json!({"stored": record.methods, "now": replayed.methods});
+        shown["replayed"] = json!({
+            "chosen": record.key(replayed.decision.chosen).map(|target| &target.key),
+            "reason": replayed.reason, "deciding_goal": replayed.decision.goal,
+            "rules_fired": document::fired(&replayed.decision, record),
+            "candidates": document::candidates(&replayed.decision, record),
+        });
+        output.document(&shown);
+    } else {
+        listing::print_candidates(output, &replayed.decision, record);
+        output.paragraph(format!("{}: {}", stored.case, replayed.reason));
+        listing::print_reasons(output, &replayed.decision, record);
+        let made = utc_minute(kept.created_unix_ms);
+        output.paragraph(if replayed.same {
+            format!("the same as decision {id}, made on {made} UTC")
+        } else {
+            format!("decision {id}, made on {made} UTC, was another one: {}", stored.reason)
+        });
+        if record.methods != replayed.methods {
+            output.paragraph("it was made by another version of the method");
+        }
+    }
+    Ok(if replayed.same { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What came of a decision, in a few words.
+fn outcome(kept: &Kept) -> String {
+    let carried = kept.outcomes.last().map(|carried| match &carried.target {
+        Some(target) if Some(target) != kept.chosen.as_ref() => format!("answered by {target}"),
+        Some(_) => optional(carried.last_run_ms, milliseconds),
+        None if carried.fell_back.is_empty() => "not run".to_owned(),
+        None => "every target failed".to_owned(),
+    });
+    let checked = kept.regret_pct.map(|regret| format!("regret {regret:.1} %"));
+    carried.or(checked).unwrap_or_else(|| "–".to_owned())
+}
+
+/// A stored decision for scripts.
+fn described(kept: &Kept) -> serde_json::Value {
+    let mut shown = json!({
+        "id": kept.id.0, "created_unix_ms": kept.created_unix_ms, "case_id": kept.case_id, "case": kept.case,
+        "workload": kept.workload, "goal": kept.goal, "accuracy": kept.accuracy, "chosen": kept.chosen,
+        "outcomes": kept.outcomes, "regret_pct": kept.regret_pct,
+    });
+    match &kept.document {
+        Err(reason) => shown["unreadable"] = json!(reason),
+        Ok(document) => {
+            let record = &document.record;
+            let decision = record.replay();
+            shown["occasion"] = json!(document.occasion);
+            shown["reason"] = json!(document.reason);
+            shown["exploration"] = json!(document.record.answer.exploration);
+            shown["context"] = json!(record.context);
+            shown["limits"] = json!(record.terms.limits);
+            shown["rules"] = json!(record.terms.rules);
+            shown["deciding_goal"] = json!(record.answer.goal);
+            shown["rules_fired"] = json!(document::fired(&decision, record));
+            shown["candidates"] = json!(document::candidates(&decision, record));
+        }
+    }
+    shown
+}

@@ -1,0 +1,247 @@
+//! Decisions as records: each is kept with all that led to it and what came of it, can be listed, and replayed.
+//!
+//! Invariant: a replay reads the stored row alone. It looks at no machine, no model and no measurement, so it gives the
+//! same answer for as long as the method of ranking is the same, and says so where it is not.
+
+use serde::{Deserialize, Serialize};
+use siliconroute_core::decide::{Context, Decision, Methods, Query, Record};
+use siliconroute_core::knowledge::Knowledge;
+use siliconroute_core::{AccuracyClass, CaseId, Goal, TargetKey, Workload};
+pub use siliconroute_store::DecisionId;
+use siliconroute_store::{NewDecision, NewOutcome, StoredDecision};
+
+use crate::error::Error;
+use crate::router::{Router, Targets};
+use crate::run::FellBack;
+
+/// The schema of a stored decision's document.
+const DOCUMENT_SCHEMA: &str = "siliconroute.stored-decision/1";
+
+/// What a decision was made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Occasion {
+    /// The user asked where the case should run.
+    Route,
+    /// A session was opened to run it.
+    Run,
+    /// It was checked against measurements.
+    Check,
+}
+
+impl Occasion {
+    /// The stable name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Route => "route",
+            Self::Run => "run",
+            Self::Check => "check",
+        }
+    }
+}
+
+/// What is to be kept of a decision.
+#[derive(Debug)]
+pub struct Made<'a, 'k> {
+    /// What it was made for.
+    pub occasion: Occasion,
+    /// What was asked.
+    pub query: &'a Query<'a>,
+    /// What the machine was like.
+    pub context: &'a Context,
+    /// What was decided.
+    pub decision: &'a Decision<'k>,
+    /// What it was made from.
+    pub knowledge: &'a Knowledge,
+}
+
+/// What is stored of a decision.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Document {
+    schema: String,
+    /// What it was made for.
+    pub occasion: Occasion,
+    /// The case, in words.
+    pub case: String,
+    /// The reason in one sentence.
+    pub reason: String,
+    /// Everything that it was made from, and the answer.
+    pub record: Record,
+}
+
+/// What came of a decision that was carried out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Carried {
+    /// The target that answered last; `None` when none did.
+    pub target: Option<TargetKey>,
+    /// Inferences that were asked for.
+    pub runs: u64,
+    /// Wall time of the last inference that was timed.
+    pub last_run_ms: Option<f64>,
+    /// The targets that failed before.
+    pub fell_back: Vec<FellBack>,
+}
+
+/// A stored decision.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Kept {
+    /// Its number.
+    pub id: DecisionId,
+    /// When it was made, in milliseconds since 1970 UTC.
+    pub created_unix_ms: i64,
+    /// The case.
+    pub case_id: CaseId,
+    /// The case in words.
+    pub case: String,
+    /// The workload.
+    pub workload: Workload,
+    /// What the user wanted most.
+    pub goal: Goal,
+    /// How exact the outputs had to be.
+    pub accuracy: AccuracyClass,
+    /// The chosen target; `None` when every target was excluded.
+    pub chosen: Option<TargetKey>,
+    /// The whole decision, or why it cannot be read.
+    pub document: Result<Document, String>,
+    /// What came of it, where it was carried out.
+    pub outcomes: Vec<Carried>,
+    /// The regret that checking it found.
+    pub regret_pct: Option<f64>,
+}
+
+impl Router {
+    /// Keeps a decision and gives its number.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn keep_decision(&self, made: &Made<'_, '_>, targets: &Targets) -> Result<DecisionId, Error> {
+        let Made { occasion, query, context, decision, knowledge } = made;
+        let document = Document {
+            schema: DOCUMENT_SCHEMA.to_owned(),
+            occasion: *occasion,
+            case: query.case.label(),
+            reason: decision.sentence(*knowledge),
+            record: Record::of(decision, query, context, knowledge),
+        };
+        let chosen = document.record.key(decision.chosen).and_then(|target| targets.rows.get(&target.key));
+        Ok(self.store.record_decision(&NewDecision {
+            case: query.case.id,
+            workload: query.workload,
+            goal: query.goal,
+            accuracy: query.accuracy,
+            chosen: chosen.copied(),
+            document: &serde_json::to_string(&document).expect("a decision has only text keys"),
+            created_unix_ms: (self.clock)(),
+        })?)
+    }
+
+    /// Keeps what came of a decision.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn keep_outcome(&self, id: DecisionId, carried: &Carried, targets: &Targets) -> Result<(), Error> {
+        let document = serde_json::to_string(carried).expect("an outcome has only text keys");
+        Ok(self.store.record_outcome(&NewOutcome {
+            decision: id,
+            target: carried.target.as_ref().and_then(|key| targets.rows.get(key)).copied(),
+            document: &document,
+            created_unix_ms: (self.clock)(),
+        })?)
+    }
+
+    /// The latest `limit` decisions, newest first.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn decisions(&self, limit: u32) -> Result<Vec<Kept>, Error> {
+        self.store.latest_decisions(limit)?.into_iter().map(|stored| self.with_outcomes(stored)).collect()
+    }
+
+    /// The decision `id`.
+    ///
+    /// # Errors
+    /// When there is none, or the store fails.
+    pub fn decision(&self, id: DecisionId) -> Result<Kept, Error> {
+        let Some(stored) = self.store.decision(id)? else {
+            let latest = self.store.latest_decisions(1)?;
+            let latest = latest.first().map_or_else(|| "none".to_owned(), |it| it.id.to_string());
+            return Err(Error::Usage(format!("there is no decision {id}; the latest is {latest}")));
+        };
+        self.with_outcomes(stored)
+    }
+
+    fn with_outcomes(&self, stored: StoredDecision) -> Result<Kept, Error> {
+        let read = |document: &str| serde_json::from_str(document).ok();
+        let outcomes = self.store.outcomes(stored.id)?;
+        Ok(Kept {
+            id: stored.id,
+            created_unix_ms: stored.created_unix_ms,
+            case_id: stored.case,
+            case: self.store.case(stored.case)?.map_or_else(|| stored.case.to_string(), |case| case.label()),
+            workload: stored.workload,
+            goal: stored.goal,
+            accuracy: stored.accuracy,
+            chosen: stored.chosen,
+            document: parse(&stored.document),
+            outcomes: outcomes.iter().filter_map(|outcome| read(&outcome.document)).collect(),
+            regret_pct: self.store.regret_of(stored.id)?,
+        })
+    }
+}
+
+/// Reads a stored document, which another version of the program may have written.
+fn parse(text: &str) -> Result<Document, String> {
+    let value: serde_json::Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    if value.get("schema").and_then(serde_json::Value::as_str) != Some(DOCUMENT_SCHEMA) {
+        return Err("it was stored by another version, without all that it was made from".to_owned());
+    }
+    let document: Document = serde_json::from_value(value)
+        .map_err(|error| format!("it was stored by another version: {error}"))?;
+    if document.record.is_whole() {
+        Ok(document)
+    } else {
+        Err("it names targets that it does not list".to_owned())
+    }
+}
+
+impl Kept {
+    /// The whole decision.
+    ///
+    /// # Errors
+    /// When it was stored by a version that kept less.
+    pub fn replayable(&self) -> Result<&Document, Error> {
+        let refuse =
+            |reason: &String| Error::Usage(format!("decision {} cannot be replayed: {reason}", self.id));
+        self.document.as_ref().map_err(refuse)
+    }
+}
+
+impl Document {
+    /// Decides once more from what is stored.
+    pub fn replay(&self) -> Replayed<'_> {
+        let decision = self.record.replay();
+        let reason = decision.sentence(&self.record);
+        Replayed {
+            same: self.record.repeats() && reason == self.reason,
+            methods: Methods::CURRENT,
+            decision,
+            reason,
+        }
+    }
+}
+
+/// A stored decision made once more.
+#[derive(Debug)]
+pub struct Replayed<'d> {
+    /// The decision.
+    pub decision: Decision<'d>,
+    /// Its reason in one sentence.
+    pub reason: String,
+    /// Whether it is the stored one, to the last figure.
+    pub same: bool,
+    /// The methods by which it was made now.
+    pub methods: Methods,
+}
+
+#[cfg(test)]
+mod tests;
