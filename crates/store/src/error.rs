@@ -166,9 +166,9 @@ impl OpenError {
     /// Finds out why SQLite cannot open `path` or a file beside it, of which it says nothing more.
     fn not_openable(path: &Path, source: Cause) -> Self {
         let path = path.to_owned();
-        let length = path.as_os_str().len() + LOG_ENDING;
-        if cfg!(unix) && length >= LONGEST_PATH {
-            return Self::TooLong { path, length: length - LOG_ENDING, most: LONGEST_PATH - 1 - LOG_ENDING };
+        let (length, most) = (path.as_os_str().len(), LONGEST_PATH - LOG_ENDING);
+        if cfg!(unix) && length > most {
+            return Self::TooLong { path, length, most };
         }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         // The file itself must not be opened beside SQLite: closing it would drop the locks of this process.
@@ -181,7 +181,7 @@ impl OpenError {
     }
 }
 
-/// How long a path SQLite takes on Unix, with the zero at its end (`MAX_PATHNAME` of its file layer there).
+/// How long a path SQLite takes on Unix (`MAX_PATHNAME` of its file layer there), that of the journal included.
 const LONGEST_PATH: usize = 512;
 
 /// What the longest name of a file beside a store adds to its path: `-journal`.

@@ -168,7 +168,8 @@ fn a_read_only_home_is_tuned_and_keeps_nothing() {
         let tuned = Router::open(options.clone()).unwrap().tune(Anew::IfNeeded, &mut notices).unwrap();
         assert_eq!((tuned.source, tuned.choice.threads.get(), tuned.kept_in), (Source::Measured, 2, None));
         assert!(
-            notices.0[0].contains("could not be kept") && notices.0[0].contains("read-only"),
+            notices.0[0].contains("could not be kept")
+                && notices.0[0].contains("nothing can be kept in the home"),
             "{:?}",
             notices.0
         );

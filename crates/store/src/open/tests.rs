@@ -69,8 +69,8 @@ fn a_path_that_is_too_long_for_sqlite_is_told_with_the_limit() {
         assert_eq!(path.as_os_str().len(), length);
         open(&path, &OpenOptions::default(), MIGRATIONS)
     };
-    let error = open_at(504).unwrap_err();
-    let OpenError::TooLong { length: 504, most, .. } = error else { panic!("{error:?}") };
+    let error = open_at(505).unwrap_err();
+    let OpenError::TooLong { length: 505, most, .. } = error else { panic!("{error:?}") };
     open_at(most).unwrap();
 }
 

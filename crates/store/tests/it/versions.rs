@@ -102,7 +102,7 @@ fn a_store_of_every_version_opens_with_its_rows() {
             );
         }
         let outcomes = store.outcomes(store.latest_decisions(1).unwrap()[0].id).unwrap();
-        assert_eq!(outcomes.len(), usize::from(index >= 7));
+        assert_eq!(outcomes.len(), usize::from(index >= 8));
         let imported = store.imported_times().unwrap();
         assert_eq!(imported.len(), usize::from(index >= 6));
         if let [imported] = imported.as_slice() {
