@@ -411,7 +411,7 @@ pub(crate) struct Route {
     #[arg(long)]
     pub(crate) verify: bool,
     /// List the latest decisions, with what came of them.
-    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "20", conflicts_with = "replay")]
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "20", conflicts_with_all = ["replay", "verify", "rest"], value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) list: Option<u32>,
     /// Make the stored decision of this number again, from what is stored of it alone.
     #[arg(long, value_name = "ID")]
@@ -451,8 +451,8 @@ pub(crate) struct Evaluate {
     #[arg(long, conflicts_with_all = ["stored", "corpus", "replay"])]
     pub(crate) leave_out: bool,
     /// How many decisions to check, in equal parts in each workload.
-    #[arg(long, value_name = "N", default_value_t = USUAL_DECISIONS, conflicts_with_all = ["stored", "leave_out", "corpus", "replay"])]
-    pub(crate) decisions: usize,
+    #[arg(long, value_name = "N", default_value_t = USUAL_DECISIONS, value_parser = clap::value_parser!(u32).range(1..=100_000), conflicts_with_all = ["stored", "leave_out", "corpus", "replay", "simulate"])]
+    pub(crate) decisions: u32,
     /// This workload alone; `--leave-out` takes sustained where none is named.
     #[arg(long, value_name = "WORKLOAD", conflicts_with_all = ["corpus", "replay"])]
     pub(crate) workload: Option<String>,

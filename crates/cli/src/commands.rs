@@ -185,8 +185,9 @@ pub(crate) fn routing(arguments: &CaseArguments) -> Result<Routing, Error> {
 /// What the arguments say that a target must keep to.
 fn limits(arguments: &CaseArguments) -> Result<Limits, Error> {
     let positive = |flag: &str, what: &str, value: Option<f64>| match value {
-        Some(value) if !(value > 0.0 && value.is_finite()) => {
-            Err(Error::Usage(format!("{flag} {value} is no number of {what}; give one over 0")))
+        // As nanoseconds, or a millionth of it, it has to be a number still.
+        Some(value) if !(1e-9..=1e15).contains(&value) => {
+            Err(Error::Usage(format!("{flag} {value} is no number of {what}; give one from 1e-9 to 1e15")))
         }
         value => Ok(value),
     };

@@ -37,7 +37,7 @@ use refusal::{all_failed, failure_of, joined, runs_elsewhere};
 
 pub(crate) use choice::fixed_order;
 pub use choice::{Choice, index_notice};
-pub use refusal::no_target;
+pub use refusal::{no_target, require_target};
 pub use routing::Routing;
 
 /// The target whose refusal of an inference is final.

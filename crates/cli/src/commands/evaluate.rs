@@ -12,6 +12,7 @@ use siliconroute::corpus::{self, CorpusEvaluation, Task};
 use siliconroute::evaluation::{CheckedDecision, Evaluation, EvaluationPlan, Question, ROUTER, ask};
 use siliconroute::left_out::LeftOut;
 use siliconroute::replay::{self, Preset};
+use siliconroute::run::require_target;
 use siliconroute::wording::counted;
 use siliconroute_core::regret::Score;
 use siliconroute_core::{TargetKey, Workload};
@@ -23,6 +24,7 @@ use crate::output::{Listing, Output, milliseconds, optional, table};
 pub(super) fn run(session: &Session<'_>, arguments: &Evaluate) -> Result<ExitCode, Error> {
     let mut progress = session.progress();
     let targets = session.router.targets(&mut progress)?;
+    require_target(&targets)?;
     let learned = session.router.learn(&targets)?;
     let questions = if arguments.models.is_empty() {
         session.router.measured_questions(&learned, &mut progress)?

@@ -50,8 +50,8 @@ pub(super) fn run(session: &Session<'_>, arguments: &Route) -> Result<ExitCode, 
     let query = session.router.query(&case, &routing);
     let mut context = session.router.context(&learned);
     if let Some(seconds) = arguments.rest {
-        if !(seconds.is_finite() && seconds >= 0.0 && query.workload == Workload::IdleLoaded) {
-            let advice = "`--rest` takes seconds, from 0, and goes with `--workload idle_loaded`";
+        if !((0.0..=1e9).contains(&seconds) && query.workload == Workload::IdleLoaded) {
+            let advice = "`--rest` takes seconds, from 0 to 1e9, and goes with `--workload idle_loaded`";
             return Err(Error::Usage(advice.to_owned()));
         }
         context.rested_ns = Some(seconds * 1e9);

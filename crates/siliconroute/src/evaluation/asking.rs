@@ -18,13 +18,13 @@ pub struct Asked {
 }
 
 /// How many decisions are evaluated where nothing is said.
-pub const USUAL_DECISIONS: usize = 24;
+pub const USUAL_DECISIONS: u32 = 24;
 
 /// How an evaluation is made.
 #[derive(Debug, Clone, Serialize)]
 pub struct EvaluationPlan {
     /// How many decisions at most.
-    pub decisions: usize,
+    pub decisions: u32,
     /// In which workloads, an equal part in each.
     pub workloads: Vec<Workload>,
     /// Time for the whole.
@@ -42,7 +42,7 @@ pub fn ask(questions: &[Question], knowledge: &Knowledge, plan: &EvaluationPlan)
     let count = plan.workloads.len().max(1);
     let of_workload = |(index, &workload): (usize, &Workload)| {
         // What does not divide goes to the first workloads.
-        let wanted = (plan.decisions + count - 1 - index) / count;
+        let wanted = (plan.decisions as usize + count - 1 - index) / count;
         let is_known = |question: &&Question| {
             let measured = (0..knowledge.targets().len())
                 .filter(|&target| {

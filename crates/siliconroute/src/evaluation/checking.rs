@@ -20,7 +20,7 @@ use super::baselines::{Others, OthersChoice, fixed_choices};
 use super::{CheckedDecision, ORACLE, Question};
 use crate::campaign::Sampling;
 use crate::decisions::{Made, Occasion};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::event::{Event, Listener, Stage};
 use crate::home::MeasuringLock;
 use crate::learn::Learned;
@@ -99,7 +99,7 @@ impl Router {
             let (record, trials) =
                 self.check_one(turn, question, targets, learned, &check, None, listener)?;
             trials_made += trials;
-            checked.push(record);
+            checked.extend(record);
         }
         listener.event(Event::End(format!("{} checked", counted(checked.len(), "decision"))));
         Ok((checked, trials_made))
@@ -153,12 +153,23 @@ impl Router {
             let check = Check { routing: &routing, sampling, sessions, budget };
             let (record, _) =
                 self.check_one(&turn, question, targets, learned, &check, Some(&mut others), listener)?;
-            checked.push(record);
+            checked.extend(record);
         }
         listener.event(Event::End(format!("{} checked", counted(checked.len(), "decision"))));
+        if checked.is_empty() {
+            return Err(Error::Finding {
+                kind: ErrorKind::WorkFailed,
+                message: "no decision could be checked, since nothing could be measured".to_owned(),
+                advice: Some(
+                    "the notices above say why; `siliconroute doctor` shows what is wrong with a target"
+                        .to_owned(),
+                ),
+            });
+        }
         Ok((checked, start.elapsed()))
     }
 
+    /// Checks one decision; `None` where nothing of it could be measured, which is no fault of the decision.
     #[expect(clippy::too_many_arguments, reason = "what is checked, among what, how, and who is told")]
     fn check_one(
         &self,
@@ -169,7 +180,7 @@ impl Router {
         check: &Check<'_>,
         others: Option<&mut Others>,
         listener: &mut dyn Listener,
-    ) -> Result<(CheckedDecision, usize), Error> {
+    ) -> Result<(Option<CheckedDecision>, usize), Error> {
         let Tuned { targets, notices } = self.tuned_targets(targets, &question.case)?;
         for notice in notices {
             listener.event(Event::Notice(notice));
@@ -209,6 +220,15 @@ impl Router {
         let jobs = vec![job; check.sessions];
         let measured = self.measure_in_turn(turn, &jobs, &targets, &order, listener)?.complete()?;
         let trials: Vec<&Trial> = measured.of_case(question.case.id).collect();
+        if trials.is_empty() {
+            let text = format!(
+                "{} {}: not checked, since nothing was measured",
+                question.case.label(),
+                query.workload
+            );
+            listener.event(Event::Notice(text));
+            return Ok((None, 0));
+        }
         add_truth(&mut record, &trials, &unproven(&decision, learned));
         let made = Made {
             occasion: Occasion::Check,
@@ -218,7 +238,7 @@ impl Router {
             knowledge: &learned.knowledge,
         };
         self.store_check(&mut record, &made, &targets, measured.campaign)?;
-        Ok((record, measured.trials.len()))
+        Ok((Some(record), measured.trials.len()))
     }
 
     fn store_check(

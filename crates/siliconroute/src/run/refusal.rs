@@ -10,7 +10,7 @@ use siliconroute_engine::session::RunError;
 
 use super::{Choice, FellBack};
 use crate::campaign::all_refuse;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::learn::Learned;
 use crate::machine::brief;
 use crate::measure::measuring_advice;
@@ -67,19 +67,41 @@ pub fn no_target(
     Error::NoTarget { case: case.label(), reasons: reasons.join("; "), advice }
 }
 
+/// Refuses to go on where no target of the machine can be used.
+///
+/// # Errors
+/// When there is none, with what each of them says.
+pub fn require_target(targets: &Targets) -> Result<(), Error> {
+    if targets.discovery.available().next().is_some() {
+        return Ok(());
+    }
+    Err(Error::Finding {
+        kind: ErrorKind::NothingSuitable,
+        message: format!("no target of this machine can be used: {}", unavailable(targets)),
+        advice: Some(DEVICES_ADVICE.to_owned()),
+    })
+}
+
 /// Says for each target of the machine why it cannot be used for anything.
 fn no_target_at_all(case: &Case, targets: &Targets) -> Error {
+    let (reasons, advice) = (unavailable(targets), DEVICES_ADVICE.to_owned());
+    Error::NoTarget { case: case.label(), reasons, advice }
+}
+
+/// Where to look for more about targets.
+const DEVICES_ADVICE: &str = "`siliconroute devices` lists every target with its reason";
+
+/// What each target that cannot be used says, joined.
+fn unavailable(targets: &Targets) -> String {
     let unavailable = targets.discovery.found.iter().filter_map(|found| {
         let reason = found.unavailable.as_ref()?;
         Some(format!("{}: {}", found.target.key, brief(reason)))
     });
     let reasons: Vec<String> = unavailable.collect();
-    let reasons = match &reasons[..] {
+    match &reasons[..] {
         [] => "this machine has none that the request allows".to_owned(),
         reasons => reasons.join("; "),
-    };
-    let advice = "`siliconroute devices` lists every target with its reason".to_owned();
-    Error::NoTarget { case: case.label(), reasons, advice }
+    }
 }
 
 /// What a failed run says of its target: a worker's own failure, or else a refusal by the engine.

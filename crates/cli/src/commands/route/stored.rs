@@ -5,9 +5,9 @@
 use std::process::ExitCode;
 
 use serde_json::json;
-use siliconroute::Error;
 use siliconroute::decisions::{DecisionId, Kept};
 use siliconroute::wording::utc_minute;
+use siliconroute::{Error, ErrorKind};
 
 use super::{document, listing};
 use crate::commands::Session;
@@ -51,6 +51,11 @@ pub(super) fn replay(session: &Session<'_>, id: i64) -> Result<ExitCode, Error> 
     let stored = kept.replayable()?;
     let replayed = stored.replay();
     let (record, output) = (&stored.record, session.output);
+    let failure = (!replayed.same).then(|| Error::Finding {
+        kind: ErrorKind::WorkFailed,
+        message: format!("decision {id} is not the same when it is made again"),
+        advice: None,
+    });
     if output.json {
         let mut shown = described(&kept);
         shown["schema"] = json!("siliconroute.replay/1");
@@ -62,7 +67,7 @@ pub(super) fn replay(session: &Session<'_>, id: i64) -> Result<ExitCode, Error> 
             "rules_fired": document::fired(&replayed.decision, record),
             "candidates": document::candidates(&replayed.decision, record),
         });
-        output.document(&shown);
+        output.document_with(shown, failure.as_ref());
     } else {
         listing::print_candidates(output, &replayed.decision, record);
         output.paragraph(format!("{}: {}", stored.case, replayed.reason));
@@ -77,7 +82,7 @@ pub(super) fn replay(session: &Session<'_>, id: i64) -> Result<ExitCode, Error> 
             output.paragraph("it was made by another version of the method");
         }
     }
-    Ok(if replayed.same { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    failure.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
 /// What came of a decision, in a few words.
