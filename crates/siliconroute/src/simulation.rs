@@ -16,7 +16,7 @@ use serde::Serialize;
 
 pub use self::drive::simulate;
 pub use self::scenario::{Plan, Scenario};
-pub use self::tally::{Figures, Phase, Reaction};
+pub use self::tally::{Figures, Parts, Phase, Reaction};
 
 /// What simulations gave.
 #[derive(Debug, Clone, Serialize)]

@@ -44,10 +44,9 @@ const MOST_IN_SUM: f64 = 3.0;
 /// Standard deviation of the log time about a single run of which nothing was known before.
 const FIRST_RUN: f64 = 0.3;
 
-/// Runs that are kept to start anew from after a change, and how many of them must lie beyond the allowance: wild runs come
-/// alone, also where a run in twenty is wild.
+/// Runs that are kept to start anew from after a change. All of them must lie beyond the allowance: where a run in twenty is
+/// wild, four of five do so by chance often enough to make a good target look bad.
 const KEPT: usize = 5;
-const BEYOND: usize = 4;
 
 /// The time of one case on one target in one workload, as runs have told it.
 ///
@@ -150,8 +149,8 @@ impl Belief {
         self.sums =
             [(self.sums[0] + standard - ALLOWANCE).max(0.0), (self.sums[1] - standard - ALLOWANCE).max(0.0)];
         let beyond = |sign: f64| {
-            let over = |&&run: &&f64| sign * (run - self.level) > ALLOWANCE * spread;
-            self.recent.iter().filter(over).count() >= BEYOND
+            let over = |&run: &f64| sign * (run - self.level) > ALLOWANCE * spread;
+            self.recent.iter().all(over)
         };
         if (self.sums[0] > ALARM && beyond(1.0)) || (self.sums[1] > ALARM && beyond(-1.0)) {
             return Some(self.start_anew(now_ns));
@@ -241,6 +240,11 @@ impl Belief {
     /// The time that is believed, in nanoseconds.
     pub fn time_ns(&self) -> f64 {
         self.level.exp()
+    }
+
+    /// A run of `time_ns`, at most as long as runs take that are not wild.
+    pub(super) fn usual_at_most(&self, time_ns: f64) -> f64 {
+        time_ns.min((self.level + CLIP * (self.variance() + self.scatter).sqrt()).exp())
     }
 
     /// Standard deviation of the believed log time at `now_ns`.

@@ -22,10 +22,11 @@ const SHARDS: usize = 256;
 /// Two cases of one target that change within this time speak of the target rather than of themselves.
 const TOGETHER_NS: u64 = 3_600_000_000_000;
 
-/// Changes of the whole machine that are told apart.
-const MOST_UPHEAVALS: usize = 8;
+/// Changes of one target, or of the whole machine, that are told apart.
+const MOST_UPHEAVALS: usize = 4;
 
-/// Standard deviation, in log time, of what a change of the whole machine does to all targets, and to each beyond that.
+/// Standard deviation, in log time, of what a change of the whole machine does to all targets, and to each beyond that; and of
+/// what a change of a target does to all cases, and to each beyond that.
 const COMMON: f64 = 0.5;
 const OWN_SHARE: f64 = 0.1;
 
@@ -97,23 +98,70 @@ struct Row {
 type Shard = HashMap<CaseId, Arc<Row>>;
 
 /// What is known of a target over all cases.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct TargetState {
     /// When something that its times rest on was changed last.
     doubted_ns: Option<u64>,
-    /// The case that changed last, and when.
-    changed: Option<(CaseId, u64)>,
+    /// The case that changed last.
+    changed: Option<ChangedCase>,
+    /// Changes that several cases have shown, oldest first.
+    upheavals: Upheavals,
     /// Under strain: the mean log ratio to the usual time, and the runs that it comes from.
     strain: (f64, u64),
 }
 
-/// A change of the whole machine, and what it did to the times.
+#[derive(Debug, Clone, Copy)]
+struct ChangedCase {
+    case: CaseId,
+    at_ns: u64,
+    /// By how much, in log time.
+    shift: f64,
+}
+
+/// A change of a target or of the whole machine, and what it did to the times.
 #[derive(Debug, Clone, Copy)]
 struct Upheaval {
     at_ns: u64,
     /// The mean of what runs since have been off by, in log time, and their number.
     shift: f64,
     runs: u64,
+}
+
+/// Changes, oldest first, of which only so many are told apart.
+#[derive(Debug, Clone, Default)]
+struct Upheavals(SmallVec<[Upheaval; MOST_UPHEAVALS]>);
+
+impl Upheavals {
+    fn push(&mut self, upheaval: Upheaval) {
+        if self.0.len() == MOST_UPHEAVALS {
+            // Times from before the two are then believed to have moved by both at the later one.
+            let oldest = self.0.remove(0);
+            self.0[0].shift += oldest.shift;
+        }
+        self.0.push(upheaval);
+    }
+
+    /// By how much times have moved since `seen_ns`, in log time, and the variance of what that may be off by.
+    fn since(&self, seen_ns: u64) -> (f64, f64) {
+        let later = self.0.iter().filter(|it| seen_ns < it.at_ns);
+        later.fold((0.0, 0.0), |(shift, variance), it| {
+            // Before any run has told it, the common part of the change is as open as a target's own.
+            let own = OWN_SHARE * OWN_SHARE + COMMON * COMMON / (1 + it.runs) as f64;
+            (shift + it.shift, variance + own)
+        })
+    }
+
+    /// Takes over what a run after the last change says of it: it was off by `off_by` in log time from what was believed at
+    /// `seen_ns`.
+    fn learn(&mut self, seen_ns: u64, off_by: f64) {
+        let Some((last, earlier)) = self.0.split_last_mut() else { return };
+        if seen_ns == 0 || seen_ns >= last.at_ns {
+            return;
+        }
+        let known: f64 = earlier.iter().filter(|it| seen_ns < it.at_ns).map(|it| it.shift).sum();
+        last.runs += 1;
+        last.shift += ((off_by - known).clamp(-2.0, 2.0) - last.shift) / last.runs as f64;
+    }
 }
 
 /// The overlay. It is cheap to copy.
@@ -128,7 +176,7 @@ pub struct Live {
 struct OverCases {
     targets: Box<[TargetState]>,
     /// Changes of the whole machine, oldest first.
-    upheavals: SmallVec<[Upheaval; MOST_UPHEAVALS]>,
+    upheavals: Upheavals,
 }
 
 /// The part of a [`Live`] that concerns one case.
@@ -146,7 +194,7 @@ impl Live {
             shards: (0..SHARDS).map(|_| Arc::clone(&empty)).collect(),
             over_cases: OverCases {
                 targets: vec![TargetState::default(); targets].into(),
-                upheavals: SmallVec::new(),
+                upheavals: Upheavals::default(),
             },
         }
     }
@@ -181,7 +229,7 @@ impl Live {
             return None;
         }
         let seen_ns = believed.map_or(0, Belief::seen_ns);
-        self.over_cases.learn_upheaval(seen_ns, before.time_ns(), run.time_ns);
+        self.over_cases.learn_upheaval(position, seen_ns, before.time_ns(), run.time_ns);
         let change = belief.observe(run.time_ns, run.at_ns);
         let outlook = outlook(&belief, run.at_ns);
         // The row is often shared with the snapshot that was published last.
@@ -201,13 +249,19 @@ impl Live {
         }
         row.entries[position][run.workload.index()] = Some(Entry { belief, outlook });
         let change = change?;
-        let before = state.changed.replace((run.case.id, run.at_ns));
-        let target_changed = before.is_some_and(|(case, at_ns)| {
-            case != run.case.id && run.at_ns.saturating_sub(at_ns) < TOGETHER_NS
-        });
-        if target_changed {
-            state.doubted_ns = Some(run.at_ns);
+        let now = ChangedCase { case: run.case.id, at_ns: run.at_ns, shift: change.ratio.ln() };
+        let together = |before: &ChangedCase| {
+            before.case != now.case
+                && now.at_ns.saturating_sub(before.at_ns) < TOGETHER_NS
+                && before.shift * now.shift > 0.0
+        };
+        let before = state.changed.replace(now).filter(together);
+        if let Some(before) = before {
+            // The earlier of the two has taken the change over by itself.
+            let shift = 0.5 * (before.shift + now.shift);
+            state.upheavals.push(Upheaval { at_ns: before.at_ns, shift, runs: 2 });
         }
+        let target_changed = before.is_some();
         Some(Noticed { change, target_changed })
     }
 
@@ -223,13 +277,7 @@ impl Live {
     /// Such a change concerns all targets, though not all alike: what the first runs after it tell is believed of the others,
     /// too, so that those are not taken for faster only because they were not run since.
     pub fn doubt_all(&mut self, now_ns: u64) {
-        let upheavals = &mut self.over_cases.upheavals;
-        if upheavals.len() == MOST_UPHEAVALS {
-            // Times from before the two are then believed to have moved by both at the later one.
-            let oldest = upheavals.remove(0);
-            upheavals[0].shift += oldest.shift;
-        }
-        upheavals.push(Upheaval { at_ns: now_ns, shift: 0.0, runs: 0 });
+        self.over_cases.upheavals.push(Upheaval { at_ns: now_ns, shift: 0.0, runs: 0 });
     }
 
     /// Brings what decisions read of `case` to `now_ns`: what was not seen for long is believed less.
@@ -251,6 +299,14 @@ impl Live {
     pub fn belief(&self, case: CaseId, target: TargetIndex, workload: Workload) -> Option<&Belief> {
         let row = self.of_case(case).row?;
         row.entries.get(usize::from(target.0))?[workload.index()].as_ref().map(|entry| &entry.belief)
+    }
+
+    /// The time of a run that was observed, at most as long as runs take that are not wild.
+    ///
+    /// A wild run is no cost of looking at a target, since it might have come on any, and it earns no looking either.
+    pub fn usual_at_most(&self, run: &Run<'_>) -> f64 {
+        let belief = self.belief(run.case.id, run.target, run.workload);
+        belief.filter(|_| !run.strained).map_or(run.time_ns, |belief| belief.usual_at_most(run.time_ns))
     }
 
     /// How many times as long `target` takes under strain, where runs under strain have told it.
@@ -331,31 +387,24 @@ impl OverCases {
     /// By how much times of `target` have moved since `seen_ns`, in log time, and how far that may be off.
     fn since(&self, target: usize, seen_ns: u64) -> (f64, f64) {
         let doubted = self.targets[target].doubted_ns.is_some_and(|doubted_ns| seen_ns < doubted_ns);
-        let mut square = if doubted { std::f64::consts::LN_2.powi(2) } else { 0.0 };
-        let mut shift = 0.0;
-        for upheaval in self.upheavals.iter().filter(|it| seen_ns < it.at_ns) {
-            shift += upheaval.shift;
-            // Before any run has told it, the common part of the change is as open as a target's own.
-            square += OWN_SHARE * OWN_SHARE + COMMON * COMMON / (1 + upheaval.runs) as f64;
-        }
-        (shift, square.sqrt())
+        let doubt = if doubted { std::f64::consts::LN_2.powi(2) } else { 0.0 };
+        let [(all, all_off), (own, own_off)] =
+            [self.upheavals.since(seen_ns), self.targets[target].upheavals.since(seen_ns)];
+        (all + own, (doubt + all_off + own_off).sqrt())
     }
 
     /// Takes over what a run after an upheaval says of it: `believed_ns` was last seen at `seen_ns`.
-    fn learn_upheaval(&mut self, seen_ns: u64, believed_ns: f64, time_ns: f64) {
-        let Some((last, earlier)) = self.upheavals.split_last_mut() else { return };
-        if seen_ns == 0 || seen_ns >= last.at_ns {
-            return;
-        }
-        let known: f64 = earlier.iter().filter(|it| seen_ns < it.at_ns).map(|it| it.shift).sum();
-        let off_by = ((time_ns / believed_ns).ln() - known).clamp(-2.0, 2.0);
-        last.runs += 1;
-        last.shift += (off_by - last.shift) / last.runs as f64;
+    fn learn_upheaval(&mut self, target: usize, seen_ns: u64, believed_ns: f64, time_ns: f64) {
+        let off_by = (time_ns / believed_ns).ln();
+        let own = &mut self.targets[target].upheavals;
+        let (all, of_target) = (self.upheavals.since(seen_ns).0, own.since(seen_ns).0);
+        self.upheavals.learn(seen_ns, off_by - of_target);
+        own.learn(seen_ns, off_by - all);
     }
 
     fn is_doubted(&self, target: usize) -> bool {
-        let own = self.targets.get(target).is_some_and(|state| state.doubted_ns.is_some());
-        own || !self.upheavals.is_empty()
+        let own = |state: &TargetState| state.doubted_ns.is_some() || !state.upheavals.0.is_empty();
+        self.targets.get(target).is_some_and(own) || !self.upheavals.0.is_empty()
     }
 
     /// What knowledge says, moved and believed less.

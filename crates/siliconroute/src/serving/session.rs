@@ -217,11 +217,14 @@ impl ServedSession<'_> {
         let rules = &self.serving.router.settings().rules;
         for Pending { workload, took, instead_of_ns } in self.pending.drain(..) {
             let time_ns = took.as_nanos() as f64;
+            let mut spent_ns = time_ns;
             if let Some(target) = target {
                 let strained = context.strains(learned.knowledge.target(target), rules);
-                pupil.observe(learned, &Run { target, case: self.case, workload, time_ns, at_ns, strained });
+                let run = Run { target, case: self.case, workload, time_ns, at_ns, strained };
+                pupil.observe(learned, &run);
+                spent_ns = pupil.live.usual_at_most(&run);
             }
-            pupil.explorer.spend(self.case.id, workload, target, time_ns, instead_of_ns);
+            pupil.explorer.spend(self.case.id, workload, target, spent_ns, instead_of_ns);
         }
         // Published before another session may teach, so that no older snapshot follows a newer one.
         self.serving.live.store(Arc::new(pupil.live.clone()));

@@ -12,7 +12,7 @@ use siliconroute_core::{AccuracyClass, Goal, Workload};
 
 use super::machine::{Machine, SECOND_NS};
 use super::scenario::{Plan, Scenario};
-use super::tally::{Figures, Phase, Reaction};
+use super::tally::{Figures, Parts, Phase, Reaction};
 
 /// How long a target that failed is left out.
 const QUARANTINE_NS: f64 = 60.0 * SECOND_NS;
@@ -28,6 +28,46 @@ struct Watch {
     noticed: bool,
 }
 
+/// It knows what every target needs now, though not what will be asked next, and wakes another target up by the same rule as
+/// the router.
+struct Oracle {
+    /// What it took last and how often in a row, by case.
+    by: Vec<(usize, u32)>,
+    /// When it took each target last, by case and target.
+    ran_ns: Vec<f64>,
+}
+
+impl Oracle {
+    fn new(plan: &Plan) -> Self {
+        Self { by: vec![(0, 0); plan.models], ran_ns: vec![f64::NEG_INFINITY; plan.models * plan.targets] }
+    }
+
+    /// The time of the target that it takes for the case `at`, among those that are not `left_out`.
+    fn ask(&mut self, machine: &Machine<'_>, at: usize, left_out: &[(usize, f64)]) -> f64 {
+        let targets = self.ran_ns.len() / self.by.len();
+        let ran_ns = &mut self.ran_ns[at * targets..][..targets];
+        let (running, runs) = self.by[at];
+        let workload = machine.workload_since(ran_ns[running]);
+        let cost_ns = |target: usize| {
+            let time_ns = machine.usual_ns(at, target, workload);
+            match workload {
+                Workload::Sustained if target != running => {
+                    let rested_ns = machine.usual_ns(at, target, Workload::IdleLoaded);
+                    time_ns + (rested_ns - time_ns) / f64::from(runs.max(1))
+                }
+                _ => time_ns,
+            }
+        };
+        let may = |target: &usize| left_out.iter().all(|(it, _)| it != target);
+        let best = (0..targets).filter(may).min_by(|&a, &b| cost_ns(a).total_cmp(&cost_ns(b))).unwrap_or(0);
+        let time_ns = machine.usual_ns(at, best, machine.workload_since(ran_ns[best]));
+        ran_ns[best] = machine.now_ns;
+        let goes_on = best == running && workload == Workload::Sustained;
+        self.by[at] = (best, if goes_on { runs + 1 } else { 1 });
+        time_ns
+    }
+}
+
 struct Drive<'p> {
     plan: &'p Plan,
     machine: Machine<'p>,
@@ -40,13 +80,14 @@ struct Drive<'p> {
     answered_by: Vec<usize>,
     runs_of: Vec<u64>,
     answers: Vec<u64>,
-    /// What the oracle took last and how often in a row, by case, and when, by case and target.
-    oracle_by: Vec<(usize, u32)>,
-    oracle_ran_ns: Vec<f64>,
+    oracle: Oracle,
+    /// One that leaves out what the router has to leave out.
+    oracle_without: Oracle,
     slow: Option<(usize, Vec<Option<Watch>>)>,
     reactions: Vec<f64>,
     all: Phase,
     phases: [Phase; 3],
+    parts: Parts,
     without_learning: Phase,
     /// Runs of `answered_by` since it rested, by case.
     in_a_row: Vec<u32>,
@@ -99,12 +140,13 @@ impl<'p> Drive<'p> {
             answered_by: vec![0; plan.models],
             runs_of: vec![0; plan.models],
             answers: vec![0; plan.targets],
-            oracle_by: vec![(0, 0); plan.models],
-            oracle_ran_ns: vec![f64::NEG_INFINITY; plan.models * plan.targets],
+            oracle: Oracle::new(plan),
+            oracle_without: Oracle::new(plan),
             slow: None,
             reactions: Vec::new(),
             all: Phase::default(),
             phases: [Phase::default(); 3],
+            parts: Parts::default(),
             without_learning: Phase::default(),
             in_a_row: vec![0; plan.models],
             frozen_by: vec![None; plan.models],
@@ -114,30 +156,6 @@ impl<'p> Drive<'p> {
             explored_on_battery: 0,
             changes: 0,
         }
-    }
-
-    /// What the oracle takes: it knows what every target needs now, though not what will be asked next, and wakes another
-    /// target up by the same rule as the router.
-    fn ask_oracle(&mut self, at: usize) -> f64 {
-        let first = at * self.plan.targets;
-        let (target, runs) = self.oracle_by[at];
-        let workload = self.machine.workload_since(self.oracle_ran_ns[first + target]);
-        let usual_ns = |target: usize, workload| self.machine.usual_ns(at, target, workload);
-        let cost_ns = |other: usize| {
-            let time_ns = usual_ns(other, workload);
-            match workload {
-                Workload::Sustained if other != target => {
-                    time_ns + (usual_ns(other, Workload::IdleLoaded) - time_ns) / f64::from(runs.max(1))
-                }
-                _ => time_ns,
-            }
-        };
-        let best = (0..self.plan.targets).min_by(|&a, &b| cost_ns(a).total_cmp(&cost_ns(b))).unwrap_or(0);
-        let time_ns = usual_ns(best, self.machine.workload_since(self.oracle_ran_ns[first + best]));
-        self.oracle_ran_ns[first + best] = self.machine.now_ns;
-        let goes_on = best == target && workload == Workload::Sustained;
-        self.oracle_by[at] = (best, if goes_on { runs + 1 } else { 1 });
-        time_ns
     }
 
     fn request(&mut self, at: usize) {
@@ -171,7 +189,8 @@ impl<'p> Drive<'p> {
         let decision = decide_live(&knowledge, Some(&self.live), &query, &context);
         let times: Vec<f64> =
             (0..self.plan.targets).map(|target| self.machine.usual_ns(at, target, workload)).collect();
-        let oracle_ns = self.ask_oracle(at);
+        let oracle_ns = self.oracle.ask(&self.machine, at, &[]);
+        let without_ns = self.oracle_without.ask(&self.machine, at, &self.quarantined);
         for (sum, time) in self.fixed_ns.iter_mut().zip(&times) {
             *sum += time;
         }
@@ -193,6 +212,13 @@ impl<'p> Drive<'p> {
                 self.without_learning.note(self.machine.usual_ns(at, target, workload), oracle_ns);
             }
         }
+        let here_ns = |target: usize| {
+            let workload = self.machine.workload(at, target);
+            self.machine.usual_ns(at, target, workload)
+        };
+        let chosen_ns = decision.chosen.map_or(0.0, |target| here_ns(usize::from(target.0)));
+        let instead_of = decision.exploration.map(|explored| usize::from(explored.instead_of.0));
+        let exploring_ns = instead_of.map_or(0.0, |target| chosen_ns - here_ns(target));
         let (mut spent_ns, mut true_ns) = (0.0, 0.0);
         for target in decision.order() {
             let index = usize::from(target.0);
@@ -200,8 +226,8 @@ impl<'p> Drive<'p> {
             true_ns += self.machine.usual_ns(at, index, workload);
             let fails = self.machine.fails();
             let time_ns = self.machine.run(at, index);
-            spent_ns += time_ns;
             if fails {
+                spent_ns += time_ns;
                 self.quarantined.push((index, self.machine.now_ns + QUARANTINE_NS));
                 continue;
             }
@@ -209,6 +235,7 @@ impl<'p> Drive<'p> {
             let strained = context.strains(knowledge.target(target), query.rules);
             let run = Run { target, case, workload, time_ns, at_ns, strained };
             let noticed = self.live.observe(&knowledge, &run);
+            spent_ns += self.live.usual_at_most(&run);
             self.changes += u64::from(noticed.is_some());
             self.watch(at, index, workload);
             let row = if self.answered_by[at] == index && workload == Workload::Sustained {
@@ -233,6 +260,10 @@ impl<'p> Drive<'p> {
         };
         self.all.note(true_ns, oracle_ns);
         self.phases[phase].note(true_ns, oracle_ns);
+        if phase == 2 {
+            let parts_ns = [without_ns - oracle_ns, true_ns - chosen_ns, exploring_ns];
+            self.parts.note(true_ns, oracle_ns, parts_ns);
+        }
     }
 
     /// Slows the target down that answered most, and watches every model that it answered last.
@@ -284,6 +315,7 @@ impl<'p> Drive<'p> {
             decisions_per_second: self.plan.runs as f64 / elapsed_s,
             without_learning: self.plan.compare.then(|| self.without_learning.reckon()),
             phases: self.phases.map(Phase::reckon),
+            parts: self.parts.reckon(),
             all: self.all.reckon(),
         }
     }

@@ -22,6 +22,8 @@ pub struct Figures {
     pub all: Phase,
     /// By how often the model was run before: 1 to 10, 11 to 50, more often.
     pub phases: [Phase; 3],
+    /// What the regret after 50 runs of a model consists of.
+    pub parts: Parts,
     /// The same runs decided without learning, where they were.
     pub without_learning: Option<Phase>,
     /// Regret of the one target that is best for all runs, in percent of the oracle's time.
@@ -86,6 +88,40 @@ impl Phase {
 
     pub(super) fn time_ns(&self) -> f64 {
         self.sums.time_ns
+    }
+}
+
+/// What mean regret consists of, in percent of the oracle's time; the parts add up to it.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct Parts {
+    /// What the oracle would pay if it had to leave out targets that failed, too.
+    pub left_out_pct: f64,
+    /// Runs that failed, and what the runs in their place took longer: whoever cannot foresee failures pays that.
+    pub failed_pct: f64,
+    /// What exploring cost over the targets that it took the place of.
+    pub exploration_pct: f64,
+    /// The rest: what believing wrong times costs.
+    pub belief_pct: f64,
+    #[serde(skip)]
+    runs: u64,
+    #[serde(skip)]
+    sums: [f64; 4],
+}
+
+impl Parts {
+    /// Takes over a run with what is known of its parts, in their order above.
+    pub(super) fn note(&mut self, time_ns: f64, oracle_ns: f64, [left_out, failed, exploring]: [f64; 3]) {
+        self.runs += 1;
+        let rest = time_ns - oracle_ns - left_out - failed - exploring;
+        for (sum, part_ns) in self.sums.iter_mut().zip([left_out, failed, exploring, rest]) {
+            *sum += part_ns / oracle_ns;
+        }
+    }
+
+    pub(super) fn reckon(mut self) -> Self {
+        let mean = self.sums.map(|sum| 100.0 * sum / self.runs.max(1) as f64);
+        [self.left_out_pct, self.failed_pct, self.exploration_pct, self.belief_pct] = mean;
+        self
     }
 }
 

@@ -32,7 +32,15 @@ fn one_seed_gives_the_same_figures_again() {
 
 #[test]
 fn after_50_runs_of_a_model_the_choice_is_within_2_percent_of_the_oracle() {
-    for scenario in [Scenario::Steady, Scenario::Throttling, Scenario::Load, Scenario::Battery] {
+    let scenarios = [
+        Scenario::Steady,
+        Scenario::SlowDown,
+        Scenario::Throttling,
+        Scenario::Load,
+        Scenario::Battery,
+        Scenario::WildRuns,
+    ];
+    for scenario in scenarios {
         let figures = short(scenario);
         let regret = later_regret(&figures);
         assert!(regret < 2.0, "{}: {regret} %", scenario.name());
@@ -54,7 +62,7 @@ fn a_target_three_times_slower_is_noticed_within_10_runs() {
 
 #[test]
 fn exploring_keeps_to_its_share_and_off_the_battery() {
-    for scenario in [Scenario::Steady, Scenario::Battery, Scenario::Drift] {
+    for scenario in [Scenario::Steady, Scenario::Battery, Scenario::Drift, Scenario::WildRuns] {
         for figures in short(scenario) {
             assert!(figures.explorations > 0, "{}", scenario.name());
             // The share bounds what is expected; what comes of it may lie a little beyond.
