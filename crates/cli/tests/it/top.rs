@@ -100,7 +100,7 @@ fn refuses_times_that_make_no_sense() {
     }
     sandbox.refuse(2, &["--seconds", "which NaN is not"], &["top", "--seconds", "nan"]);
     for flag in ["--deadline", "--throughput", "--power-budget"] {
-        sandbox.refuse(2, &[flag, "give one over 0"], &["route", "-m", MODEL, flag, "-5"]);
+        sandbox.refuse(2, &[flag, "give one from 1e-9 to 1e15"], &["route", "-m", MODEL, flag, "-5"]);
     }
     sandbox.refuse(2, &["--once", "--seconds"], &["top", "--once", "--seconds", "1"]);
     sandbox.refuse(2, &["--energy"], &["bench", "-m", MODEL, "--energy-windows", "15,30"]);

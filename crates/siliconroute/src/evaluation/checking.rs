@@ -194,6 +194,8 @@ impl Router {
         let context = Context::default();
         let decision = decide(&learned.knowledge, &query, &context);
         let mut candidates = candidate_keys(&decision, learned);
+        // Where every target has failed before, there is nothing to measure, and that is the answer.
+        let has_candidates = !candidates.is_empty();
         let mut targets = targets;
         let mut record = CheckedDecision::before_its_trials(question, &query, &decision, &learned.knowledge);
         if record.chosen.is_none()
@@ -220,7 +222,7 @@ impl Router {
         let jobs = vec![job; check.sessions];
         let measured = self.measure_in_turn(turn, &jobs, &targets, &order, listener)?.complete()?;
         let trials: Vec<&Trial> = measured.of_case(question.case.id).collect();
-        if trials.is_empty() {
+        if trials.is_empty() && has_candidates {
             let text = format!(
                 "{} {}: not checked, since nothing was measured",
                 question.case.label(),

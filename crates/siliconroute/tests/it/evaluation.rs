@@ -251,8 +251,8 @@ fn an_evaluation_keeps_to_its_budget() {
     let plan = EvaluationPlan { budget, ..EvaluationPlan::default() };
     let asked = ask(&[question(&router, "mlp-512w-4l", 1)], &learned.knowledge, &plan);
     let mut told = Notices::default();
-    let (checked, _) = router.evaluate(&asked, &plan, &targets, &learned, &mut told).unwrap();
-    assert!(checked.is_empty());
+    let nothing = router.evaluate(&asked, &plan, &targets, &learned, &mut told).unwrap_err();
+    assert!(nothing.to_string().starts_with("no decision could be checked"), "{nothing}");
     assert!(told.0.iter().any(|text| text == "3 decisions left out: the budget is used up"), "{:?}", told.0);
 }
 
@@ -286,4 +286,26 @@ impl Listener for Notices {
             self.0.push(text);
         }
     }
+}
+
+#[test]
+fn what_cannot_be_measured_is_no_failed_decision() {
+    let simulated = Simulated::usual();
+    simulated.up();
+    let router = simulated.router();
+    let targets = router.targets(&mut Silent).unwrap();
+    let learned = router.learn(&targets).unwrap();
+    // No rest of ten seconds fits into this.
+    let budget = Some(std::time::Duration::from_secs(2));
+    let plan = EvaluationPlan { budget, decisions: 1, workloads: vec![Workload::IdleLoaded] };
+    let asked = ask(&[question(&router, "mlp-512w-4l", 1)], &learned.knowledge, &plan);
+    let before = router.decisions(1_000).unwrap().len();
+    let mut told = Notices::default();
+    router.evaluate(&asked, &plan, &targets, &learned, &mut told).unwrap_err();
+    assert!(
+        told.0.iter().any(|text| text.ends_with("not checked, since nothing was measured")),
+        "{:?}",
+        told.0
+    );
+    assert_eq!(router.decisions(1_000).unwrap().len(), before, "nothing is kept of it");
 }
