@@ -59,11 +59,18 @@ pub(crate) fn write_whole<E>(
     write: impl FnOnce(&mut BufWriter<&mut File>) -> Result<(), E>,
 ) -> Result<(), E> {
     let destination = output_place(path).map_err(&unwritable)?;
-    // Made by hand, for it gets the mode of any new file, and the name in an error is the user's and not its own.
-    let mut temporary = tempfile::Builder::new()
-        .prefix(".siliconroute-")
-        .make_in(folder_of(&destination), |name| File::options().write(true).create_new(true).open(name))
-        .map_err(&unwritable)?;
+    let folder = folder_of(&destination);
+    // A folder that is not there is told as such, and not as a temporary file's own name in it.
+    std::fs::metadata(folder).map_err(&unwritable)?;
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".siliconroute-");
+    #[cfg(unix)]
+    {
+        // The temporary file's usual mode keeps it from everyone else; a result gets the mode of any new file.
+        use std::os::unix::fs::PermissionsExt as _;
+        builder.permissions(std::fs::Permissions::from_mode(0o666));
+    }
+    let mut temporary = builder.tempfile_in(folder).map_err(&unwritable)?;
     let mut writer = BufWriter::new(temporary.as_file_mut());
     write(&mut writer)?;
     writer.flush().map_err(&unwritable)?;
