@@ -73,15 +73,15 @@ impl Tools {
 pub(crate) struct Session {
     tools: Tools,
     prefix: PathBuf,
-    /// A program that waits for input which never comes: without any program Wine's services begin to end, and for
-    /// a while the next one waits 10 seconds for them.
-    keeper: Mutex<Option<Child>>,
+    /// A program that waits for input which never comes, and the desktop: without any program Wine's services begin to
+    /// end, and for a while the next one waits 10 seconds for them.
+    kept: Mutex<Vec<Child>>,
 }
 
 impl Session {
     /// Makes a new folder of Windows' files, with `name` in the cache.
     pub(crate) fn open(tools: Tools, foreign: &Foreign, name: &str) -> Result<Self> {
-        let session = Self { tools, prefix: foreign.cache().join(name), keeper: Mutex::default() };
+        let session = Self { tools, prefix: foreign.cache().join(name), kept: Mutex::default() };
         session.remove_folder();
         fs::create_dir_all(&session.prefix)
             .with_context(|| format!("cannot create {}", session.prefix.display()))?;
@@ -144,23 +144,35 @@ impl Session {
         Ok(())
     }
 
-    /// Starts the program that keeps the services running.
+    /// Starts the program that keeps the services running, and the desktop.
+    ///
+    /// The desktop lives as long as that program. Where the first program of a test started it, it would hold the pipe
+    /// that the test waits for.
     fn start_keeper(&self) -> Result<()> {
+        let mut keeper = self.own_program("cmd.exe");
+        let keeper =
+            keeper.stdin(Stdio::piped()).spawn().context("cannot start Wine's command interpreter")?;
+        let mut desktop = self.own_program("explorer.exe");
+        let desktop = desktop.arg("/desktop").spawn().context("cannot start Wine's desktop")?;
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).extend([keeper, desktop]);
+        Ok(())
+    }
+
+    /// Returns a call of one of Wine's own programs.
+    fn own_program(&self, name: &str) -> Command {
         let mut command = Command::new(&self.tools.wine);
         self.set_variables(&mut command);
         for variable in ["DISPLAY", "WAYLAND_DISPLAY"] {
             command.env_remove(variable);
         }
-        command.arg("cmd.exe").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        let keeper = command.spawn().context("cannot start Wine's command interpreter")?;
-        *self.keeper.lock().unwrap_or_else(PoisonError::into_inner) = Some(keeper);
-        Ok(())
+        command.arg(name).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
     }
 
-    /// The number of the process that keeps the services running.
-    fn keeper_number(&self) -> Option<String> {
-        let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
-        keeper.as_ref().map(|keeper| keeper.id().to_string())
+    /// The numbers of the processes that were started to stay.
+    fn kept_numbers(&self) -> Vec<String> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.iter().map(|kept| kept.id().to_string()).collect()
     }
 
     /// Starts Wine's server so that it outlives the programs.
@@ -174,7 +186,7 @@ impl Session {
     fn holds_programs(&self) -> Result<bool> {
         let mut mark = OsString::from("WINEPREFIX=");
         mark.push(&self.prefix);
-        let keeper = self.keeper_number();
+        let kept = self.kept_numbers();
         for process in fs::read_dir("/proc").context("cannot list the processes")? {
             let folder = process.context("cannot list the processes")?.path();
             // No process, or one that has just ended, or another user's.
@@ -184,7 +196,7 @@ impl Session {
                 continue;
             };
             let of_session = variables.split(|byte| *byte == 0).any(|one| one == mark.as_encoded_bytes());
-            let keeps = keeper.as_deref().is_some_and(|number| folder.ends_with(number));
+            let keeps = kept.iter().any(|number| folder.ends_with(number));
             if of_session && !keeps && !is_part_of_wine(&String::from_utf8_lossy(&words)) {
                 return Ok(true);
             }
@@ -201,11 +213,10 @@ impl Session {
             // There may be nothing to end.
             drop(command.stdout(Stdio::null()).stderr(Stdio::null()).status());
         }
-        // It has ended with the others; the system still has to hear that somebody has taken note.
-        let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(mut keeper) = keeper.take() {
-            drop(keeper.kill());
-            drop(keeper.wait());
+        // They have ended with the others; the system still has to hear that somebody has taken note.
+        for mut kept in self.kept.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            drop(kept.kill());
+            drop(kept.wait());
         }
     }
 
