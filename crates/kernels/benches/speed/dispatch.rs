@@ -1,6 +1,7 @@
 //! What a call with an empty body costs, on the pool and on simple ones, on a quiet and on a crowded machine.
 //!
-//! Invariant: pools take turns in a new order each time; each turn begins with calls that are not timed, so that no pool starts asleep.
+//! Invariant: pools take turns in a new order each time, each made for its turn; a turn begins with calls that are not
+//! timed, so that no pool starts asleep.
 
 use std::error::Error;
 use std::hint::{black_box, spin_loop};
@@ -13,8 +14,6 @@ use siliconroute_kernels::{Policy, Pool, Spin};
 
 use crate::reference_pools::{ConditionPool, ParkPool};
 use crate::{Spread, pool};
-
-type Call<'a> = (String, Box<dyn Fn() + 'a>);
 
 pub(crate) fn print() -> Result<(), Box<dyn Error>> {
     let cores = thread::available_parallelism()?.get();
@@ -32,43 +31,21 @@ pub(crate) fn print() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// Measures each row `turns` times, each time with pools that were made for that turn.
+///
+/// The system tends to let a thread sleep and wake where it did before, so that a pool of more threads than cores keeps the
+/// places that it happened to get: two pools of the same code differ by a quarter for as long as both live.
 fn print_rows(machine: &str, threads: usize, sample: Duration, turns: usize) -> Result<(), Box<dyn Error>> {
-    let usual = pool(threads, Spin::Auto)?;
-    let never = pool(threads, Spin::Never)?;
-    let parked = ParkPool::new(threads);
-    let condition = ConditionPool::new(threads);
-    let calls: Vec<Call<'_>> = vec![
-        (
-            "parks at once (reference)".to_owned(),
-            Box::new(|| {
-                parked.call(&|index| {
-                    black_box(index);
-                });
-            }),
-        ),
-        (
-            "condition variable (reference)".to_owned(),
-            Box::new(|| {
-                condition.call(&|index| {
-                    black_box(index);
-                });
-            }),
-        ),
-        ("this, Static".to_owned(), Box::new(|| empty(&usual, Policy::Static))),
-        ("this, Static, timed".to_owned(), Box::new(|| empty_timed(&usual, Policy::Static))),
-        ("this, Proportional2".to_owned(), Box::new(|| empty(&usual, Policy::Proportional2))),
-        ("this, Static, never looks".to_owned(), Box::new(|| empty(&never, Policy::Static))),
-    ];
-    let mut times = vec![Vec::new(); calls.len()];
-    let mut order: Vec<usize> = (0..calls.len()).collect();
+    let mut times = vec![Vec::new(); ROWS.len()];
+    let mut order: Vec<usize> = (0..ROWS.len()).collect();
     let mut state = 1_u64;
     for _ in 0..turns {
         shuffle(&mut order, &mut state);
         for &which in &order {
-            times[which].push(nanoseconds_a_call(&calls[which].1, sample));
+            times[which].push(time_a_call(ROWS[which].1, threads, sample)?);
         }
     }
-    for ((name, _), own) in calls.iter().zip(&times) {
+    for ((name, _), own) in ROWS.iter().zip(&times) {
         let ratio = Spread::of(own.iter().zip(&times[0]).map(|(own, reference)| own / reference).collect());
         let spread = Spread::of(own.clone());
         println!(
@@ -77,6 +54,46 @@ fn print_rows(machine: &str, threads: usize, sample: Duration, turns: usize) -> 
         );
     }
     Ok(())
+}
+
+/// What is measured, the reference first.
+const ROWS: &[(&str, Kind)] = &[
+    ("parks at once (reference)", Kind::Parks),
+    ("condition variable (reference)", Kind::Condition),
+    ("this, Static", Kind::This { spin: Spin::Auto, policy: Policy::Static, timed: false }),
+    ("this, Static, timed", Kind::This { spin: Spin::Auto, policy: Policy::Static, timed: true }),
+    ("this, Proportional2", Kind::This { spin: Spin::Auto, policy: Policy::Proportional2, timed: false }),
+    ("this, Static, never looks", Kind::This { spin: Spin::Never, policy: Policy::Static, timed: false }),
+];
+
+/// A pool and how it is called.
+#[derive(Clone, Copy)]
+enum Kind {
+    Parks,
+    Condition,
+    This { spin: Spin, policy: Policy, timed: bool },
+}
+
+/// Makes a pool and returns nanoseconds a call of it.
+fn time_a_call(kind: Kind, threads: usize, sample: Duration) -> Result<f64, Box<dyn Error>> {
+    let body = |index: usize| {
+        black_box(index);
+    };
+    Ok(match kind {
+        Kind::Parks => {
+            let parked = ParkPool::new(threads);
+            nanoseconds_a_call(&|| parked.call(&body), sample)
+        }
+        Kind::Condition => {
+            let condition = ConditionPool::new(threads);
+            nanoseconds_a_call(&|| condition.call(&body), sample)
+        }
+        Kind::This { spin, policy, timed } => {
+            let pool = pool(threads, spin)?;
+            let call = if timed { empty_timed } else { empty };
+            nanoseconds_a_call(&|| call(&pool, policy), sample)
+        }
+    })
 }
 
 /// Puts `items` into another order: what a pool leaves behind, such as where its threads sleep, must not always meet
