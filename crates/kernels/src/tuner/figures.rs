@@ -14,12 +14,15 @@ use super::matrix_work::{MatrixWork, value};
 use crate::{Buffer, Policy, Pool, Prefetch};
 
 /// The version of the method, which kept figures carry.
-pub const FIGURES_METHOD: u32 = 2;
+pub const FIGURES_METHOD: u32 = 3;
 
 /// Samples of each figure, after one that warms up.
 const SAMPLES: usize = 5;
 /// What one sample takes at least, so that handing over and the clock do not count.
 const LEAST_SAMPLE_S: f64 = 0.5e-3;
+/// Repetitions in one sample at the most, and how many more are tried at once while too few take too little.
+const MOST_TIMES: u32 = 1_000_000;
+const LARGEST_STEP: f64 = 16.0;
 /// The quantile of the times that gives the figure; see the scores of the search.
 const TIME_QUANTILE: f64 = 0.2;
 /// Memory is measured beyond the caches by this factor, and beyond no cache at all by [`UNCACHED_BYTES`].
@@ -158,10 +161,10 @@ impl Figure<'_> {
                     }
                 }
             });
-            start.elapsed().as_secs_f64() / f64::from(times)
+            start.elapsed().as_secs_f64()
         };
-        let once = run(1).min(run(1)).max(1e-9);
-        let times = (LEAST_SAMPLE_S / once).ceil().clamp(1.0, 1e6) as u32;
+        let times = times_of_a_sample(run);
+        let run = |times: u32| run(times) / f64::from(times);
         (0..=SAMPLES).map(|_| run(times)).skip(1).collect()
     }
 
@@ -208,6 +211,22 @@ impl Figure<'_> {
     }
 }
 
+/// How often one sample repeats its body, where `run` tells the seconds of so many repetitions.
+///
+/// A single repetition tells nothing of that: threads that have to be woken take a thousand times as long as a small body.
+fn times_of_a_sample(run: impl Fn(u32) -> f64) -> u32 {
+    let mut times = 1;
+    while times < MOST_TIMES {
+        let seconds = run(times).min(run(times));
+        if seconds >= LEAST_SAMPLE_S {
+            break;
+        }
+        let factor = (LEAST_SAMPLE_S / seconds).clamp(2.0, LARGEST_STEP);
+        times = (f64::from(times) * factor).ceil().min(f64::from(MOST_TIMES)) as u32;
+    }
+    times
+}
+
 fn low(seconds: &[f64]) -> f64 {
     let mut sorted = seconds.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -220,6 +239,20 @@ mod tests {
 
     fn shape(sizes: MemorySizes, threads: usize) -> Vec<(MemoryLevel, u64)> {
         sizes.working_sets(threads).iter().map(|set| (set.level, set.bytes)).collect()
+    }
+
+    #[test]
+    fn a_sample_is_long_enough_however_long_handing_over_takes() {
+        for (hand_over, body) in
+            [(0.0, 1e-9), (3e-7, 3e-8), (50e-6, 3e-8), (50e-6, 1e-5), (0.1, 1e-6), (0.0, 0.1)]
+        {
+            let seconds = |times: u32| hand_over + f64::from(times) * body;
+            let times = times_of_a_sample(seconds);
+            let sample = seconds(times);
+            assert!(sample >= LEAST_SAMPLE_S, "{hand_over} {body}: {times}");
+            assert!(sample <= 17.0 * LEAST_SAMPLE_S + hand_over + body, "{hand_over} {body}: {times}");
+        }
+        assert_eq!(times_of_a_sample(|_| 0.0), MOST_TIMES);
     }
 
     #[test]
