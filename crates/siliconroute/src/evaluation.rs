@@ -289,6 +289,22 @@ impl CheckedDecision {
         }
     }
 
+    /// The fastest target whose outputs turned out right, with the reason for which it was no candidate; `None` where
+    /// it was one. What is lost beyond [`Self::regret_among_candidates_pct`] is lost to the reason, not to a prediction.
+    pub fn excluded_best(&self) -> Option<(&TargetKey, &str)> {
+        let best = self.best.as_ref()?;
+        self.excluded.get(best).map(|reason| (best, reason.as_str()))
+    }
+
+    /// Time of the chosen over time of the best among the targets that were candidates, minus one; `None` where the chosen
+    /// one has no true time.
+    pub fn regret_among_candidates_pct(&self) -> Option<f64> {
+        let chosen = self.times_ms.get(self.chosen.as_ref()?)?;
+        let candidates = self.times_ms.iter().filter(|(key, _)| self.predicted_ms.contains_key(*key));
+        let best = candidates.map(|(_, time)| *time).min_by(f64::total_cmp)?;
+        Some(100.0 * (chosen / best - 1.0).max(0.0))
+    }
+
     pub(crate) fn count_candidates(&self) -> usize {
         let others = self.times_ms.keys().filter(|key| !self.predicted_ms.contains_key(*key));
         let judged = self.predicted_ms.keys().filter(|key| !self.suspects.contains(*key));
@@ -347,4 +363,4 @@ fn judge_others(decision: &CheckedDecision, choice: &OthersChoice) -> Outcome {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

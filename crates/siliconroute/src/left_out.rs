@@ -32,10 +32,14 @@ pub struct LeftOut {
     pub evaluation: Evaluation,
     /// Errors of each predictor over the same times of models that are not synthetic, by predictor.
     pub predictors: BTreeMap<&'static str, PredictionScore>,
-    /// Scores of each strategy over decisions for models that are not synthetic.
+    /// Scores of each strategy over decisions for models that are not synthetic, among all targets whose outputs turned
+    /// out right, allowed before or not.
     pub published_models: BTreeMap<String, Score>,
-    /// The same, judged among the targets alone whose outputs were allowed before the model was measured.
+    /// The same, judged among the targets alone that were candidates: their outputs were allowed before the model was
+    /// measured.
     pub among_candidates: BTreeMap<String, Score>,
+    /// Of those decisions, the ones with fewer than two candidates; they prove nothing of any strategy.
+    pub without_choice_among_candidates: usize,
 }
 
 impl Router {
@@ -206,10 +210,11 @@ fn sum_up(judged: Vec<Judged>) -> LeftOut {
     let predictors = pairs.into_iter().map(|(name, pairs)| (name, PredictionScore::of(&pairs))).collect();
     let of_published: Vec<CheckedDecision> = published().map(|it| it.decision.clone()).collect();
     let among: Vec<CheckedDecision> = of_published.iter().cloned().map(without_unproven).collect();
+    let without_choice_among_candidates = among.iter().filter(|it| it.times_ms.len() < 2).count();
     let published_models = Evaluation::of(of_published).strategies;
     let among_candidates = Evaluation::of(among).strategies;
     let evaluation = Evaluation::of(judged.into_iter().map(|it| it.decision).collect());
-    LeftOut { evaluation, predictors, published_models, among_candidates }
+    LeftOut { evaluation, predictors, published_models, among_candidates, without_choice_among_candidates }
 }
 
 /// The decision as judged among its candidates alone.
@@ -217,3 +222,6 @@ fn without_unproven(mut decision: CheckedDecision) -> CheckedDecision {
     decision.times_ms.retain(|key, _| decision.predicted_ms.contains_key(key));
     decision
 }
+
+#[cfg(test)]
+mod tests;

@@ -218,12 +218,20 @@ fn print_left_out(output: &Output, left_out: &LeftOut) {
         }
         output.table(&listed);
     };
-    scores("all models, each left out", &left_out.evaluation.strategies);
-    scores("published models alone", &left_out.published_models);
+    let among_all = "among all targets whose outputs turned out right";
+    scores(&format!("all models, each left out, {among_all}"), &left_out.evaluation.strategies);
+    scores(&format!("published models alone, {among_all}"), &left_out.published_models);
     scores(
         "published models, among the targets whose outputs were allowed before they were compared",
         &left_out.among_candidates,
     );
+    if left_out.without_choice_among_candidates > 0 {
+        output.line(format!(
+            "{} of these with a single allowed target left nothing to choose",
+            counted(left_out.without_choice_among_candidates, "decision")
+        ));
+    }
+    print_excluded_bests(output, &left_out.evaluation);
     print_vague_ties(output, &left_out.evaluation.strategies);
     output.line("how far predictions for left-out published models lie from the truth".to_owned());
     let mut listed =
@@ -240,6 +248,28 @@ fn print_left_out(output: &Output, left_out: &LeftOut) {
         ]);
     }
     output.table(&listed);
+}
+
+/// Names the decisions for published models that no prediction could have won, with what kept the fastest target out.
+fn print_excluded_bests(output: &Output, evaluation: &Evaluation) {
+    let mut listed =
+        table(&["model", "#batch", "fastest", "#regret", "#among allowed", "no candidate before, since"]);
+    let percent = |regret: Option<f64>| optional(regret, |regret| format!("{regret:.1} %"));
+    for decision in evaluation.decisions.iter().filter(|decision| !decision.synthetic) {
+        let Some((best, reason)) = decision.excluded_best() else { continue };
+        listed.add_row([
+            decision.model.clone(),
+            decision.batch.to_string(),
+            best.to_string(),
+            percent(decision.regret_pct),
+            percent(decision.regret_among_candidates_pct()),
+            reason.to_owned(),
+        ]);
+    }
+    if !listed.is_empty() {
+        output.line("published models whose fastest target could not be chosen; regret beyond that among the allowed is no error of a prediction");
+        output.table(&listed);
+    }
 }
 
 fn print_decisions(output: &Output, evaluation: &Evaluation) {

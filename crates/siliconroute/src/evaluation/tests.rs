@@ -7,7 +7,7 @@ fn key(name: &str) -> TargetKey {
 }
 
 /// A decision for the first of two targets, of which the other one is faster.
-pub(super) fn decision(workload: Workload) -> CheckedDecision {
+pub(crate) fn decision(workload: Workload) -> CheckedDecision {
     let mut decision = CheckedDecision {
         id: "1".to_owned(),
         model: "m".to_owned(),
