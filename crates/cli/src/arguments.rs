@@ -456,7 +456,9 @@ pub(crate) struct Evaluate {
     /// This workload alone; `--leave-out` takes sustained where none is named.
     #[arg(long, value_name = "WORKLOAD", conflicts_with_all = ["corpus", "replay"])]
     pub(crate) workload: Option<String>,
-    /// Take no more than so many seconds: fewer samples, and where they are used up, fewer decisions.
+    /// Decide and measure for no more than so many seconds, counted once targets are found: fewer samples, and fewer
+    /// decisions. Nothing begins that is not expected to fit into the rest, and a session that takes longer to begin is
+    /// ended; an inference under way may end later. A decision without its time is not checked, and that is told.
     #[arg(long, value_name = "SECONDS", conflicts_with_all = ["stored", "leave_out", "corpus", "replay"])]
     pub(crate) budget: Option<f64>,
     /// Evaluate on measured boards instead of this machine: a table of boards, candidates, models and times.

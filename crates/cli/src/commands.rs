@@ -105,7 +105,9 @@ pub(crate) fn run(
         Command::Fit => fit::run(&session),
         Command::Route(command) => route::run(&session, command),
         Command::Run(command) => run::run(&session, command),
-        Command::Evaluate(command) => evaluate::run(&session, command),
+        Command::Evaluate(evaluate) => {
+            evaluate::run(&session, evaluate, &|error| interruption::told(command, error))
+        }
         Command::Export(command) => fleet::export(&session, command),
         Command::Import(command) => fleet::import(&session, command),
         Command::Doctor | Command::Config(_) | Command::Completions { .. } => Ok(ExitCode::SUCCESS),

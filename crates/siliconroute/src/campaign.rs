@@ -4,8 +4,9 @@
 //! worker of its own; what fails on one of them is recorded and disturbs no other.
 //!
 //! Reading order: this file, `workers`, `subject`, then the workloads `sustained` (with `energy`) and
-//! `throughput`, `idle_loaded`, `cold_start`.
+//! `throughput`, `idle_loaded`, `cold_start`; `closing` is the end of a budget.
 
+mod closing;
 mod cold_start;
 mod energy;
 mod idle_loaded;
@@ -28,6 +29,7 @@ use siliconroute_hardware::Conditions;
 
 use crate::discovery::Found;
 
+pub use closing::{Closing, OutOfTime};
 pub use energy::EnergyWindows;
 use order::Shuffle;
 pub(crate) use outputs::TRUSTED_REFERENCES;
@@ -140,6 +142,8 @@ pub struct Setting<'a> {
     pub order_seed: u64,
     /// When no new sample may begin, on the scale of [`Surroundings::elapsed`]; the case's share of a budget.
     pub until: Option<Duration>,
+    /// When the whole is over, for a budget that is kept to even if a target is left without any sample.
+    pub closing: Option<Closing<'a>>,
     /// What surrounds the measurement.
     pub surroundings: &'a dyn Surroundings,
     /// Targets of which something is suspicious, with what it is.
@@ -243,24 +247,28 @@ pub struct Circumstances<'a> {
 /// The reference for the outputs is the most trusted one of `targets` that runs the case; without one,
 /// outputs are not compared. A target whose worker cannot be started gives no trial: that is a failure of the
 /// machine and says nothing of the model. When the user stops, targets that were sampled give what there is.
+///
+/// # Errors
+/// [`OutOfTime`] when the setting closes before each target has its trial.
 pub fn measure_case(
     workers: &mut Workers<'_>,
     test: &CaseToMeasure<'_>,
     targets: &[&Found],
     workload: Workload,
     setting: &Setting<'_>,
-) -> Vec<Trial> {
-    match workload {
+) -> Result<Vec<Trial>, OutOfTime> {
+    let trials = match workload {
         Workload::Sustained => {
             let (crowds, single): (Vec<&Found>, Vec<&Found>) =
                 targets.iter().copied().partition(|found| found.base().1.concurrency.is_some());
-            let mut trials = sustained::measure(workers, test, &single, setting);
-            trials.extend(throughput::measure(workers, test, &crowds, setting));
+            let mut trials = sustained::measure(workers, test, &single, setting)?;
+            trials.extend(throughput::measure(workers, test, &crowds, setting)?);
             trials
         }
-        Workload::IdleLoaded => idle_loaded::measure(workers, test, targets, setting),
-        Workload::ColdStart => cold_start::measure(workers, test, targets, setting),
-    }
+        Workload::IdleLoaded => idle_loaded::measure(workers, test, targets, setting)?,
+        Workload::ColdStart => cold_start::measure(workers, test, targets, setting)?,
+    };
+    setting.complete(trials, targets)
 }
 
 /// Makes the trials of subjects that were measured side by side.

@@ -2,14 +2,15 @@
 //!
 //! Invariant: all strategies are judged on the same trials. A suspect trial is the truth of nothing.
 //!
-//! Reading order: this file, `asking` (which decisions), `baselines` (what others choose), `checking` (measuring).
+//! Reading order: this file, `asking` (which decisions), `baselines` (what others choose), `checking` (measuring),
+//! `checks` (what came of it).
 
 mod asking;
 mod baselines;
 mod checking;
+mod checks;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use siliconroute_core::decide::{Decision, Query, Source};
@@ -22,6 +23,7 @@ use crate::models::KnownModel;
 
 pub use asking::{Asked, EvaluationPlan, USUAL_DECISIONS, ask};
 pub use baselines::OthersChoice;
+pub use checks::{Checks, NotChecked};
 
 /// The schema of [`Evaluation`].
 pub const EVALUATION_SCHEMA: &str = "siliconroute.evaluation/1";
@@ -108,6 +110,10 @@ pub struct Evaluation {
     pub decisions: Vec<CheckedDecision>,
     /// Of those, the ones with fewer than two targets to choose among; they prove nothing of any strategy.
     pub without_choice: usize,
+    /// Decisions that were asked and not checked, with the reason.
+    pub not_checked: Vec<NotChecked>,
+    /// Whether the user stopped it before its end.
+    pub interrupted: bool,
     /// Scores by strategy over all decisions.
     pub strategies: BTreeMap<String, Score>,
     /// The same within each workload.
@@ -153,6 +159,8 @@ impl Evaluation {
             schema: EVALUATION_SCHEMA,
             without_choice: decisions.iter().filter(|decision| decision.candidates < 2).count(),
             decisions,
+            not_checked: Vec::new(),
+            interrupted: false,
             strategies,
             by_workload,
             unavailable,
@@ -162,15 +170,6 @@ impl Evaluation {
             prediction,
             prediction_fitted,
         }
-    }
-}
-
-impl Evaluation {
-    /// The same with the time that measuring took and was given.
-    #[must_use]
-    pub fn took(self, elapsed: Duration, budget: Option<Duration>) -> Self {
-        let budget_s = budget.map(|budget| budget.as_secs_f64());
-        Self { elapsed_s: Some(elapsed.as_secs_f64()), budget_s, ..self }
     }
 }
 

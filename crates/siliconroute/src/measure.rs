@@ -2,6 +2,8 @@
 //!
 //! Invariant: whenever the program ends, what was measured up to then is in the store.
 
+mod budget;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -13,7 +15,9 @@ use siliconroute_core::{Case, CaseId, Chip, ChipKind, Reading, TargetKey, Worklo
 pub use siliconroute_store::CampaignId;
 use siliconroute_store::{CampaignState, NewCampaign, StoredCampaign, TargetId, TrialFilter};
 
-use crate::campaign::{CaseToMeasure, Sampling, Setting, Surroundings as _, Workers, measure_case};
+use self::budget::PassedOver;
+pub(crate) use self::budget::Share;
+use crate::campaign::{CaseToMeasure, Closing, Sampling, Setting, Surroundings as _, Workers, measure_case};
 use crate::compare::sessions_missing;
 use crate::discovery::Found;
 use crate::error::Error;
@@ -70,6 +74,8 @@ pub struct Order<'a> {
     pub sampling: &'a Sampling,
     /// Time for the whole campaign; without one, each trial's own limits hold.
     pub budget: Option<Duration>,
+    /// When nothing new may begin, even if a job is left without a trial; needs a budget as well.
+    pub closes: Option<Instant>,
     /// An interrupted campaign to go on with; what it holds is not measured again.
     pub resumed: Option<CampaignId>,
     /// Takes further sessions of each job for as long as those of its targets differ too much to compare them.
@@ -79,7 +85,7 @@ pub struct Order<'a> {
 impl<'a> Order<'a> {
     /// An order without a budget for the whole.
     pub fn new(purpose: Purpose, sampling: &'a Sampling) -> Self {
-        Self { purpose, sampling, budget: None, resumed: None, replication: None }
+        Self { purpose, sampling, budget: None, closes: None, resumed: None, replication: None }
     }
 }
 
@@ -92,6 +98,8 @@ pub struct Measured {
     pub trials: Vec<Trial>,
     /// Whether the user stopped it.
     pub interrupted: bool,
+    /// Whether a job was left without any trial, since the budget had no room for it.
+    pub out_of_time: bool,
     /// What the campaign told while it ran, such as targets and cases that were left out.
     pub notices: Vec<String>,
 }
@@ -264,8 +272,13 @@ struct Running<'r> {
 impl Running<'_> {
     /// Measures all jobs, and then further sessions of those that the order wants more of.
     fn measure_jobs(&mut self, jobs: &[Job], listener: &mut dyn Listener) -> Result<Measured, Error> {
-        let mut measured =
-            Measured { campaign: self.id, trials: Vec::new(), interrupted: false, notices: Vec::new() };
+        let mut measured = Measured {
+            campaign: self.id,
+            trials: Vec::new(),
+            interrupted: false,
+            out_of_time: false,
+            notices: Vec::new(),
+        };
         let mut earlier = self.router.trials_to_resume(self.order)?;
         let mut jobs = jobs.to_vec();
         let mut done = 0;
@@ -323,6 +336,7 @@ impl Running<'_> {
             [_] if order.budget.is_none() => None,
             _ => Some(router.plan(jobs, self.targets, order)?),
         };
+        let mut left_out = PassedOver::default();
         for (index, job) in jobs.iter().enumerate().skip(begin) {
             if router.is_cancelled() {
                 measured.interrupted = true;
@@ -340,19 +354,23 @@ impl Running<'_> {
             let mut share = Share { until: None, time: None };
             if let Some(plan) = &plan {
                 let Some(part) = plan.share(index, self.machinery.elapsed(), order.budget) else {
-                    let text = format!("{} is left out: the budget is used up", job.case.label());
-                    measured.tell(text, listener);
+                    left_out.add(index, "the budget is used up".to_owned());
                     continue;
                 };
-                if let Some(text) = self.too_long_to_rest(job) {
-                    measured.tell(text, listener);
+                if let Some(reason) = self.too_long_to_rest(job) {
+                    left_out.add(index, reason);
                     continue;
                 }
                 share = part;
                 listener.event(Event::Remaining(plan.remaining(index, self.machinery.elapsed())));
             }
             listener.event(Event::Step(format!("{} {}", job.case.label(), job.workload)));
-            let mut trials = self.measure_job(job, index, share)?;
+            let begins = plan.as_ref().map(|plan| &plan.jobs[index].begin);
+            let Some(mut trials) = self.measure_job(job, index, (share, begins))? else {
+                self.workers.drop_all();
+                left_out.add(index, "the budget has no room for it".to_owned());
+                continue;
+            };
             // Each session read the file for itself: what they measured need not be one model.
             if !router.models().holds(&job.model)? {
                 trials.clear();
@@ -374,6 +392,10 @@ impl Running<'_> {
             }
             listener.event(Event::StepDone);
         }
+        measured.out_of_time |= !left_out.is_empty();
+        for text in left_out.sentences(jobs) {
+            measured.tell(text, listener);
+        }
         Ok(())
     }
 
@@ -382,8 +404,8 @@ impl Running<'_> {
         let left = self.order.budget?.saturating_sub(self.machinery.elapsed());
         let rests: Duration = self.order.sampling.rests.iter().sum();
         (job.workload == Workload::IdleLoaded && rests > left).then(|| {
-            let (label, rests, left) = (job.case.label(), rests.as_secs_f64(), left.as_secs_f64());
-            format!("{label} idle_loaded is left out: it rests for {rests:.0} s, and {left:.0} s of the budget are left")
+            let (rests, left) = (rests.as_secs_f64(), left.as_secs_f64());
+            format!("it rests for {rests:.0} s, and {left:.0} s of the budget are left")
         })
     }
 
@@ -393,8 +415,13 @@ impl Running<'_> {
         }
     }
 
-    /// The trials of one job, each with its target.
-    fn measure_job(&mut self, job: &Job, index: usize, share: Share) -> Result<Vec<(Found, Trial)>, Error> {
+    /// The trials of one job, each with its target; `None` where the order closes before it is complete.
+    fn measure_job(
+        &mut self,
+        job: &Job,
+        index: usize,
+        (share, begins): (Share, Option<&BTreeMap<TargetKey, Duration>>),
+    ) -> Result<Option<Vec<(Found, Trial)>>, Error> {
         let (router, order) = (self.router, self.order);
         if job.case.model != job.model.facts.id {
             let text = format!("the file of {} is no longer that of the case", job.model.name);
@@ -422,6 +449,7 @@ impl Running<'_> {
             let text = "memory is short, so its targets are measured in groups, one after the other";
             self.machinery.note(format!("{}: {text}", job.case.label()));
         }
+        let closes = order.closes.map(|at| self.machinery.elapsed_at(at));
         let mut trials = Vec::new();
         for (number, group) in groups.into_iter().enumerate() {
             let setting = Setting {
@@ -430,16 +458,19 @@ impl Running<'_> {
                 // One for each group: trials with the same seed took turns.
                 order_seed: order_seed(seed, self.id, index, number),
                 until: share.until,
+                closing: closes.zip(begins).map(|(at, begin)| Closing { at, begin }),
                 surroundings: &self.machinery,
                 suspects: &self.targets.suspects,
             };
-            for trial in measure_case(&mut self.workers, &test, &group, job.workload, &setting) {
+            let measured = measure_case(&mut self.workers, &test, &group, job.workload, &setting);
+            let Ok(measured) = measured else { return Ok(None) };
+            for trial in measured {
                 if let Some(of) = found.iter().find(|found| found.target.key == trial.target) {
                     trials.push((of.clone(), trial));
                 }
             }
         }
-        Ok(trials)
+        Ok(Some(trials))
     }
 
     /// The row of a target, recorded the first time that one with session settings is measured.
@@ -451,30 +482,6 @@ impl Running<'_> {
         let row = self.router.record_target(found)?;
         self.rows.insert(key.clone(), row);
         Ok(row)
-    }
-}
-
-/// A job's part of the time for the whole.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Share {
-    /// When no new sample may begin, since the campaign began.
-    pub(crate) until: Option<Duration>,
-    /// The time that there is.
-    pub(crate) time: Option<Duration>,
-}
-
-impl Share {
-    /// The sampling with which a job on `targets` targets uses its share and no more.
-    fn sampling(self, sampling: &Sampling, targets: usize) -> Sampling {
-        let mut sampling = sampling.clone();
-        if let Some(time) = self.time {
-            let each = time / u32::try_from(targets.max(1)).unwrap_or(u32::MAX);
-            sampling.budget = each;
-            sampling.hard_limit = sampling.hard_limit.min(each.max(Duration::from_millis(10)));
-            sampling.warmup_time = sampling.warmup_time.min(each / 4);
-            sampling.warmup_limit = Some(each / 4);
-        }
-        sampling
     }
 }
 

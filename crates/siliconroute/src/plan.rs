@@ -2,9 +2,11 @@
 //!
 //! Invariant: a plan only reckons; what is measured depends on it through the shares of a budget alone.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
+use siliconroute_core::knowledge::TargetIndex;
 use siliconroute_core::target::SessionSettings;
 use siliconroute_core::{Case, TargetKey, Workload};
 
@@ -34,6 +36,12 @@ pub struct PlannedJob {
     pub expected_s: f64,
     /// Whether every target's time was measured or predicted, and not guessed from the model's work.
     pub known: bool,
+    /// What the job takes at least, each target sampled once.
+    #[serde(skip)]
+    pub least: Duration,
+    /// What each target takes until it is warm.
+    #[serde(skip)]
+    pub begin: BTreeMap<TargetKey, Duration>,
 }
 
 impl Plan {
@@ -97,11 +105,29 @@ pub(crate) fn planned(job: &Job, learned: &Learned, sampling: &Sampling) -> Plan
             })
         })
         .collect();
+    let begins: Vec<f64> = job
+        .targets
+        .iter()
+        .zip(&calls)
+        .map(|(target, call)| {
+            PROCESS_S + known_start_s(&job.case, target, learned).unwrap_or(GUESSED_CREATION_S + call)
+        })
+        .collect();
     let targets = calls.len() as f64;
+    let rest_s = |rests: &[Duration]| rests.iter().map(Duration::as_secs_f64).sum::<f64>();
+    // The calls that go before a sample in its workload, and that one.
+    let least_s = begins.iter().sum::<f64>()
+        + match job.workload {
+            Workload::Sustained => calls.iter().map(|call| call * 4.0).sum(),
+            Workload::IdleLoaded => {
+                rest_s(&sampling.rests) + calls.iter().map(|call| call * 5.0).sum::<f64>()
+            }
+            Workload::ColdStart => begins.iter().sum::<f64>() + targets * sampling.cold_rest.as_secs_f64(),
+        };
     let expected_s = match job.workload {
         Workload::Sustained => calls.iter().map(|call| sustained_s(*call, sampling)).sum(),
         Workload::IdleLoaded => {
-            let rests: f64 = sampling.rests.iter().map(Duration::as_secs_f64).sum();
+            let rests = rest_s(&sampling.rests);
             let sessions = sampling.rests.len() as f64;
             let begin: f64 = calls.iter().map(|call| GUESSED_CREATION_S + warm_up_s(*call, sampling)).sum();
             let samples: f64 = calls.iter().map(|call| call * 4.0).sum();
@@ -119,6 +145,8 @@ pub(crate) fn planned(job: &Job, learned: &Learned, sampling: &Sampling) -> Plan
         targets: job.targets.clone(),
         expected_s,
         known,
+        least: seconds(least_s),
+        begin: job.targets.iter().cloned().zip(begins.into_iter().map(seconds)).collect(),
     }
 }
 
@@ -142,14 +170,24 @@ fn sustained_s(call_s: f64, sampling: &Sampling) -> f64 {
 
 /// The time of one call as it was measured or predicted.
 fn known_time_s(case: &Case, target: &TargetKey, learned: &Learned) -> Option<f64> {
-    let (base, _) = SessionSettings::split(target.as_str()).ok()?;
-    let knowledge = &learned.knowledge;
-    let index = knowledge.find(&base)?;
+    let (index, knowledge) = (index_of(target, learned)?, &learned.knowledge);
     if let Some(measured) = knowledge.estimate(case.id, index, Workload::Sustained) {
         return Some(measured.time_ns / 1e9);
     }
     let fit = knowledge.targets()[usize::from(index.0)].fits[Workload::Sustained.index()].as_ref()?;
     Some(fit.predict(&case.facts).time_ns / 1e9)
+}
+
+/// The time to make a session and run it once, as it was measured or predicted.
+fn known_start_s(case: &Case, target: &TargetKey, learned: &Learned) -> Option<f64> {
+    let start_ns = learned.knowledge.expected_ns(case, index_of(target, learned)?, Workload::ColdStart)?;
+    Some(start_ns / 1e9)
+}
+
+/// Where knowledge has `target`, whatever its session settings.
+fn index_of(target: &TargetKey, learned: &Learned) -> Option<TargetIndex> {
+    let (base, _) = SessionSettings::split(target.as_str()).ok()?;
+    learned.knowledge.find(&base)
 }
 
 fn seconds(seconds: f64) -> Duration {
@@ -167,6 +205,8 @@ mod tests {
             targets: Vec::new(),
             expected_s,
             known: true,
+            least: Duration::ZERO,
+            begin: BTreeMap::new(),
         };
         Plan { jobs: expected_s.iter().map(job).collect() }
     }

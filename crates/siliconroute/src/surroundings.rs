@@ -162,6 +162,11 @@ impl<'r> Machinery<'r> {
         }
     }
 
+    /// The moment `at` on the scale of [`Surroundings::elapsed`].
+    pub(crate) fn elapsed_at(&self, at: Instant) -> Duration {
+        at.saturating_duration_since(self.begin)
+    }
+
     /// Brings what was seen so far into the store, between two jobs; what cannot be written now waits.
     pub(crate) fn record(&self, campaign: CampaignId) {
         let mut recorder = self.recorder.borrow_mut();

@@ -21,7 +21,12 @@ use super::{Session, given};
 use crate::arguments::{CorpusTask, Evaluate, ReplayPreset, Shape};
 use crate::output::{Listing, Output, milliseconds, optional, table};
 
-pub(super) fn run(session: &Session<'_>, arguments: &Evaluate) -> Result<ExitCode, Error> {
+/// Evaluates on this machine; `told` says what an error left behind.
+pub(super) fn run(
+    session: &Session<'_>,
+    arguments: &Evaluate,
+    told: &dyn Fn(Error) -> Error,
+) -> Result<ExitCode, Error> {
     let mut progress = session.progress();
     let targets = session.router.targets(&mut progress)?;
     require_target(&targets)?;
@@ -46,7 +51,7 @@ pub(super) fn run(session: &Session<'_>, arguments: &Evaluate) -> Result<ExitCod
     }
     let workload = super::workload(arguments.workload.as_deref())?;
     let workloads = workload.map_or_else(|| Workload::ALL.to_vec(), |workload| vec![workload]);
-    let evaluation = if arguments.stored {
+    let (evaluation, failure) = if arguments.stored {
         let mut checked: Vec<CheckedDecision> = Vec::new();
         for workload in workloads {
             checked
@@ -55,19 +60,21 @@ pub(super) fn run(session: &Session<'_>, arguments: &Evaluate) -> Result<ExitCod
         if checked.is_empty() && !questions.is_empty() && !session.output.json {
             session.output.message("no decision was checked yet: run `siliconroute evaluate` first");
         }
-        Evaluation::of(checked)
+        (Evaluation::of(checked), None)
     } else {
         let plan = EvaluationPlan { decisions: arguments.decisions, workloads, budget: budget(arguments)? };
         let asked = ask(&questions, &learned.knowledge, &plan);
-        let (checked, elapsed) = session.router.evaluate(&asked, &plan, &targets, &learned, &mut progress)?;
-        Evaluation::of(checked).took(elapsed, plan.budget)
+        let checks = session.router.evaluate(&asked, &plan, &targets, &learned, &mut progress)?;
+        let failure = checks.failure().map(told);
+        (checks.evaluation(plan.budget), failure)
     };
     if session.output.json {
-        session.output.document(&evaluation);
+        let document = serde_json::to_value(&evaluation).expect("an evaluation has only text keys");
+        session.output.document_with(document, failure.as_ref());
     } else {
         print_evaluation(session.output, &evaluation);
     }
-    Ok(ExitCode::SUCCESS)
+    failure.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
 /// The time that an evaluation may take.

@@ -55,6 +55,30 @@ fn an_interrupted_benchmark_is_one_document_of_what_was_measured() {
 }
 
 #[test]
+fn an_interrupted_evaluation_is_one_document_of_what_was_checked() {
+    let sandbox = Sandbox::new();
+    let batches = (1..=200).map(|batch| batch.to_string()).collect::<Vec<_>>().join(",");
+    let arguments = ["evaluate", "-m", MODEL, "--batch", &batches, "--workload", "sustained"];
+    let arguments = [&arguments[..], &["--decisions", "200"]].concat();
+    for form in [&["--json"][..], &[]] {
+        let mut running = Running::start(&sandbox, &[&arguments[..], form].concat());
+        running.wait_for("self-check  4/");
+        running.signal("INT");
+        let (status, out, messages) = running.end();
+        assert_eq!(status.code(), Some(130), "{messages}");
+        assert!(messages.contains("error: interrupted; what was measured is kept"), "{messages}");
+        if form.is_empty() {
+            assert!(out.contains(MODEL) && out.contains("router"), "{out}");
+            continue;
+        }
+        let document: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(document["schema"], "siliconroute.evaluation/1");
+        assert_eq!((&document["interrupted"], &document["error"]["exit_code"]), (&true.into(), &130.into()));
+        assert!(!document["decisions"].as_array().unwrap().is_empty(), "{document}");
+    }
+}
+
+#[test]
 fn two_interrupts_at_once_are_one() {
     let sandbox = Sandbox::new();
     let mut running = Running::start(&sandbox, ENDLESS);

@@ -83,10 +83,11 @@ impl Subject {
             sampling,
             order_seed,
             until: None,
+            closing: None,
             surroundings: &Around { begin: Instant::now() },
             suspects: &BTreeMap::new(),
         };
-        measure_case(workers, &test, targets, Workload::Sustained, &setting)
+        measure_case(workers, &test, targets, Workload::Sustained, &setting).unwrap_or_default()
     }
 
     /// [`Self::measure`] of one target.

@@ -15,7 +15,7 @@ use siliconroute_engine::worker::process::Launcher;
 use siliconroute_engine::worker::wire::EngineSpec;
 
 use super::subject::{Progress, Subject};
-use super::{CaseToMeasure, Setting, Shuffle, Workers, finish};
+use super::{CaseToMeasure, OutOfTime, Setting, Shuffle, Workers, finish};
 use crate::discovery::Found;
 use crate::machine::brief;
 
@@ -24,7 +24,7 @@ pub(super) fn measure(
     test: &CaseToMeasure<'_>,
     targets: &[&Found],
     setting: &Setting<'_>,
-) -> Vec<Trial> {
+) -> Result<Vec<Trial>, OutOfTime> {
     workers.drop_all();
     let mut order = Shuffle::new(setting.order_seed);
     let mut trials = Vec::new();
@@ -32,9 +32,9 @@ pub(super) fn measure(
         if setting.surroundings.is_cancelled() {
             break;
         }
-        trials.extend(measure_starts(workers.launcher(), test, targets, files, &mut order, setting));
+        trials.extend(measure_starts(workers.launcher(), test, targets, files, &mut order, setting)?);
     }
-    trials
+    Ok(trials)
 }
 
 fn measure_starts(
@@ -44,7 +44,7 @@ fn measure_starts(
     files: FileCache,
     order: &mut Shuffle,
     setting: &Setting<'_>,
-) -> Vec<Trial> {
+) -> Result<Vec<Trial>, OutOfTime> {
     let (sampling, surroundings) = (setting.sampling, setting.surroundings);
     let before = surroundings.begin();
     let mut subjects: Vec<Subject<'_>> = Vec::new();
@@ -54,6 +54,7 @@ fn measure_starts(
             break;
         }
         let (found, started_unix_ms) = (targets[index], surroundings.unix_ms());
+        setting.room_to_begin(found)?;
         let primed = start(launcher, found, test, setting, (0, Duration::ZERO, FileCache::Warm));
         match primed {
             Err(Unstarted::Worker(failure)) => left_out(found, &failure, setting),
@@ -69,7 +70,13 @@ fn measure_starts(
     let mut last_work = vec![surroundings.elapsed(); subjects.len()];
     for round in 0..sampling.repetitions {
         let time_is_up = setting.until.is_some_and(|until| surroundings.elapsed() >= until);
-        if time_is_up && round > 0 {
+        let found = subjects.iter().filter(|subject| subject.state.is_ok()).map(|subject| subject.found);
+        let starts: Duration = found.map(|found| setting.time_to_begin(found) + sampling.cold_rest).sum();
+        let closed = setting.room_for(starts).err();
+        if let Some(closed) = closed.filter(|_| round == 0) {
+            return Err(closed);
+        }
+        if (time_is_up || closed.is_some()) && round > 0 {
             setting.tell_cut_short(test, Workload::ColdStart, round);
             break;
         }
@@ -97,6 +104,8 @@ fn measure_starts(
             match started {
                 Ok(fresh) => progress.add_start(fresh),
                 Err(_) if surroundings.is_cancelled() => {}
+                // A start that the end of the budget cut off says nothing of the target.
+                Err(_) if round > 0 && setting.room_for(Duration::ZERO).is_err() => {}
                 // A machine that cannot start a process says nothing of the model; what there is stays.
                 Err(Unstarted::Worker(failure)) => left_out(subject.found, &failure, setting),
                 Err(Unstarted::Model(failure)) => subject.state = Err(failure),
@@ -105,7 +114,7 @@ fn measure_starts(
     }
     let gap_ns = nanoseconds(sampling.cold_rest);
     subjects.retain(|subject| subject.state.is_err() || subject.has_samples());
-    finish(subjects, test, (Workload::ColdStart, Preparation::Absent { gap_ns, files }), &before, setting)
+    Ok(finish(subjects, test, (Workload::ColdStart, Preparation::Absent { gap_ns, files }), &before, setting))
 }
 
 /// Tells of a start that there was not.
@@ -130,13 +139,13 @@ fn start(
     setting: &Setting<'_>,
     (round, gap, files): (u32, Duration, FileCache),
 ) -> Result<Progress, Unstarted> {
-    let (deadline, surroundings) = (setting.sampling.deadline, setting.surroundings);
+    let (deadline, surroundings) = (setting.deadline(), setting.surroundings);
     let wish = surroundings.elapsed();
     let mut worker = WorkerClient::open(launcher, &found.engine, deadline).map_err(Unstarted::Worker)?;
     let opened = surroundings.elapsed().saturating_sub(wish);
     let library_ns = worker.load_ns();
     let (mut progress, first_output_ns) =
-        Progress::first_run(&mut worker, found, test, setting.sampling).map_err(Unstarted::Model)?;
+        Progress::first_run(&mut worker, found, test, setting).map_err(Unstarted::Model)?;
     let parts = ColdStart {
         gap_ns: nanoseconds(gap),
         process_ns: nanoseconds(opened).saturating_sub(library_ns),

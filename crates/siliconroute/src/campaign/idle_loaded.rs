@@ -8,7 +8,7 @@ use siliconroute_core::trial::{Before, Preparation, Sample, Trial};
 use siliconroute_core::{Reading, Workload};
 
 use super::subject::Subject;
-use super::{CaseToMeasure, Setting, Shuffle, Workers, finish};
+use super::{CaseToMeasure, OutOfTime, Setting, Shuffle, Workers, finish};
 use crate::discovery::Found;
 
 /// Calls after each sample, so that the next rest follows work and not another lone inference.
@@ -19,16 +19,16 @@ pub(super) fn measure(
     test: &CaseToMeasure<'_>,
     targets: &[&Found],
     setting: &Setting<'_>,
-) -> Vec<Trial> {
+) -> Result<Vec<Trial>, OutOfTime> {
     let mut order = Shuffle::new(setting.order_seed);
     let mut trials = Vec::new();
     for &rest in &setting.sampling.rests {
         if setting.surroundings.is_cancelled() {
             break;
         }
-        trials.extend(measure_rest(workers, test, targets, rest, &mut order, setting));
+        trials.extend(measure_rest(workers, test, targets, rest, &mut order, setting)?);
     }
-    trials
+    Ok(trials)
 }
 
 /// When a target last worked, and how many inferences all targets had then made.
@@ -45,7 +45,7 @@ fn measure_rest(
     rest: Duration,
     order: &mut Shuffle,
     setting: &Setting<'_>,
-) -> Vec<Trial> {
+) -> Result<Vec<Trial>, OutOfTime> {
     let surroundings = setting.surroundings;
     let before = surroundings.begin();
     let mut inferences = 0;
@@ -54,13 +54,18 @@ fn measure_rest(
         if surroundings.is_cancelled() {
             break;
         }
-        if let Some(subject) = Subject::begin(workers, targets[index], test, setting) {
+        if let Some(subject) = Subject::begin(workers, targets[index], test, setting)? {
             subjects.push((subject, LastWork { at: surroundings.elapsed(), inferences }));
         }
     }
     for round in 0..setting.sampling.repetitions {
+        let calls: Duration = subjects.iter().map(|(subject, _)| subject.call_time()).sum();
+        let closed = setting.room_for(rest + calls * (1 + CALLS_BEFORE_REST as u32)).err();
+        if let Some(closed) = closed.filter(|_| round == 0) {
+            return Err(closed);
+        }
         let out_of_time = setting.until.is_some_and(|until| surroundings.elapsed() + rest >= until);
-        if out_of_time && round > 0 {
+        if (out_of_time || closed.is_some()) && round > 0 {
             setting.tell_cut_short(test, Workload::IdleLoaded, round);
             break;
         }
@@ -96,5 +101,5 @@ fn measure_rest(
         subject.end(workers, setting);
     }
     let gap_ns = u64::try_from(rest.as_nanos()).unwrap_or(u64::MAX);
-    finish(subjects, test, (Workload::IdleLoaded, Preparation::Rested { gap_ns }), &before, setting)
+    Ok(finish(subjects, test, (Workload::IdleLoaded, Preparation::Rested { gap_ns }), &before, setting))
 }

@@ -15,7 +15,7 @@ use siliconroute_engine::worker::client::{RemoteModel, WorkerClient, WorkerSessi
 use siliconroute_engine::worker::wire::EngineSpec;
 
 use super::energy::SUSTAINED_ALONE;
-use super::{CaseToMeasure, Sampling, SessionOutputs, Setting, Workers};
+use super::{CaseToMeasure, OutOfTime, SessionOutputs, Setting, Workers};
 use crate::discovery::Found;
 use crate::machine::brief;
 
@@ -53,30 +53,35 @@ pub(super) struct Progress {
 
 impl<'a> Subject<'a> {
     /// Makes the session of `found`, runs it once and warms it up; `None` when its worker cannot be started.
+    ///
+    /// # Errors
+    /// When the setting closes before it would be warm.
     pub(super) fn begin(
         workers: &mut Workers<'_>,
         found: &'a Found,
         test: &CaseToMeasure<'_>,
         setting: &Setting<'_>,
-    ) -> Option<Self> {
-        let (sampling, surroundings) = (setting.sampling, setting.surroundings);
+    ) -> Result<Option<Self>, OutOfTime> {
+        setting.room_to_begin(found)?;
+        let surroundings = setting.surroundings;
         let started_unix_ms = surroundings.unix_ms();
-        let usage = workers.get(found, sampling.deadline).and_then(|worker| worker.usage(sampling.deadline));
+        let deadline = setting.deadline();
+        let usage = workers.get(found, deadline).and_then(|worker| worker.usage(deadline));
         let cpu_before_ns = match usage {
             Ok(usage) => usage.cpu_time_ns.available().copied(),
             Err(failure) => {
                 let key = &found.target.key;
                 workers.drop_worker(key);
                 surroundings.notice(format!("{key} is left out: {}", brief(&failure.to_string())));
-                return None;
+                return Ok(None);
             }
         };
-        let state = workers.get(found, sampling.deadline).and_then(|worker| {
-            let (mut progress, _) = Progress::first_run(worker, found, test, sampling)?;
+        let state = workers.get(found, setting.deadline()).and_then(|worker| {
+            let (mut progress, _) = Progress::first_run(worker, found, test, setting)?;
             progress.warm_up(worker, found, setting)?;
             Ok(progress)
         });
-        Some(Self { found, started_unix_ms, state, cpu_ns: None, cpu_before_ns })
+        Ok(Some(Self { found, started_unix_ms, state, cpu_ns: None, cpu_before_ns }))
     }
 
     /// A target whose samples come from processes of their own.
@@ -86,6 +91,13 @@ impl<'a> Subject<'a> {
         state: Result<Progress, Failure>,
     ) -> Self {
         Self { found, started_unix_ms, state, cpu_ns: None, cpu_before_ns: None }
+    }
+
+    /// About how long one inference takes; 0 of a subject that has failed.
+    pub(super) fn call_time(&self) -> Duration {
+        let Ok(progress) = &self.state else { return Duration::ZERO };
+        let last = progress.samples.last().map_or(progress.first_run_ns as f64, Sample::per_call_ns);
+        Duration::from_nanos(last as u64)
     }
 
     pub(super) fn has_samples(&self) -> bool {
@@ -147,9 +159,9 @@ impl Progress {
         worker: &mut WorkerClient,
         found: &Found,
         test: &CaseToMeasure<'_>,
-        sampling: &Sampling,
+        setting: &Setting<'_>,
     ) -> Result<(Self, u64), Failure> {
-        let deadline = sampling.deadline;
+        let (sampling, deadline) = (setting.sampling, setting.deadline());
         let resident_before = worker.usage(deadline)?.resident_bytes;
         let (base, settings) = found.base();
         let compile_cache = settings.compile_cache.then(|| compile_cache(test, found));
@@ -208,7 +220,7 @@ impl Progress {
         setting: &Setting<'_>,
     ) -> Result<(), Failure> {
         let sampling = setting.sampling;
-        let mut session = worker.resume(self.create_ns, self.placement.clone(), sampling.deadline);
+        let mut session = worker.resume(self.create_ns, self.placement.clone(), setting.deadline());
         let calls = match sampling.warmup_limit {
             // The first run is the slowest, so that many fit for certain.
             Some(limit) => sampling.warmup_calls.min(fitting(limit, self.first_run_ns)),

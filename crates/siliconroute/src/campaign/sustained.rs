@@ -9,8 +9,11 @@ use siliconroute_core::{Reading, Workload, statistics};
 use siliconroute_engine::worker::client::WorkerSession;
 
 use super::subject::{Progress, Subject};
-use super::{CaseToMeasure, Sampling, Setting, Shuffle, Workers, energy, finish};
+use super::{CaseToMeasure, OutOfTime, Sampling, Setting, Shuffle, Workers, energy, finish};
 use crate::discovery::Found;
+
+/// Calls that a turn makes at least: those before its first sample, and one sample.
+const CALLS_OF_A_TURN: u32 = REWARM.0 as u32 + 1;
 
 /// Calls and time before a turn's first sample, which refill what the other targets evicted.
 const REWARM: (u64, Duration) = (2, Duration::from_millis(10));
@@ -20,18 +23,16 @@ pub(super) fn measure(
     test: &CaseToMeasure<'_>,
     targets: &[&Found],
     setting: &Setting<'_>,
-) -> Vec<Trial> {
+) -> Result<Vec<Trial>, OutOfTime> {
     let (sampling, surroundings) = (setting.sampling, setting.surroundings);
     let before = surroundings.begin();
     let mut order = Shuffle::new(setting.order_seed);
-    let begin = |&index: &usize| {
-        if surroundings.is_cancelled() {
-            None
-        } else {
-            Subject::begin(workers, targets[index], test, setting)
+    let mut subjects: Vec<Subject<'_>> = Vec::new();
+    for index in order.shuffled(targets.len()) {
+        if !surroundings.is_cancelled() {
+            subjects.extend(Subject::begin(workers, targets[index], test, setting)?);
         }
-    };
-    let mut subjects: Vec<Subject<'_>> = order.shuffled(targets.len()).iter().filter_map(begin).collect();
+    }
     let time_is_up = || setting.until.is_some_and(|until| surroundings.elapsed() >= until);
     let mut round = 0;
     while subjects.iter().any(|subject| wants_more(subject, sampling, round)) {
@@ -46,6 +47,13 @@ pub(super) fn measure(
             // A budget that is too small still leaves every target with one block.
             let may_go_on = !surroundings.is_cancelled() && (!time_is_up() || round == 0);
             if may_go_on && wants_more(subject, sampling, round) {
+                // Of what a turn runs at least, no call can be cut off without losing the trial.
+                if let Err(closed) = setting.room_for(subject.call_time() * CALLS_OF_A_TURN) {
+                    if round == 0 {
+                        return Err(closed);
+                    }
+                    continue;
+                }
                 if !alone {
                     surroundings.rest(sampling.cool_down);
                 }
@@ -72,7 +80,7 @@ pub(super) fn measure(
     for subject in &mut subjects {
         subject.end(workers, setting);
     }
-    finish(subjects, test, (Workload::Sustained, Preparation::Running), &before, setting)
+    Ok(finish(subjects, test, (Workload::Sustained, Preparation::Running), &before, setting))
 }
 
 fn wants_more(subject: &Subject<'_>, sampling: &Sampling, round: u32) -> bool {

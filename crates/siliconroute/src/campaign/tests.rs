@@ -112,6 +112,15 @@ impl Bench {
     }
 
     fn measure(&self, sampling: &Sampling, cancelled: &dyn Fn() -> bool) -> Vec<Trial> {
+        self.measure_within(None, sampling, cancelled).unwrap()
+    }
+
+    fn measure_within(
+        &self,
+        closing: Option<Closing<'_>>,
+        sampling: &Sampling,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<Vec<Trial>, OutOfTime> {
         let test = CaseToMeasure {
             case: &self.case,
             path: Path::new("mlp-64w-2l.onnx"),
@@ -128,6 +137,7 @@ impl Bench {
             sampling,
             order_seed: 3,
             until: None,
+            closing,
             surroundings: &surroundings,
             suspects: &BTreeMap::from([(TargetKey("cpu/suspect".to_owned()), "looks swapped".to_owned())]),
         };
@@ -419,4 +429,46 @@ fn a_suspect_target_s_trials_say_so() {
     for trial in trials {
         assert_eq!(trial.suspect.is_some(), trial.target.as_str() == "cpu/suspect");
     }
+}
+
+/// What is asked of workers in `workload` when so many seconds are left, and each target is expected to take `begin_s`
+/// until it is warm and takes `call_s` for an inference; and whether the case is complete.
+fn asked_within(workload: Workload, left_s: f64, begin_s: f64, call_s: f64) -> (Vec<&'static str>, bool) {
+    let keys = ["cpu/rten", "cpu/openvino"];
+    let mut bench = Bench::new(keys.map(|key| target(key, call_s * 1e9, 0.0)).into());
+    bench.workload = workload;
+    let begin = keys.map(|key| (TargetKey(key.to_owned()), Duration::from_secs_f64(begin_s)));
+    let begin = BTreeMap::from(begin);
+    let closing = Closing { at: Duration::from_secs_f64(left_s), begin: &begin };
+    let complete = bench.measure_within(Some(closing), &Sampling::default(), &|| false).is_ok();
+    (bench.launcher.calls().into_iter().map(|call| call.request).collect(), complete)
+}
+
+#[test]
+fn nothing_begins_that_does_not_fit_into_what_is_left() {
+    for workload in Workload::ALL {
+        assert!(asked_within(workload, 60.0, 1.0, 0.001).1, "{workload}");
+        let (asked, complete) = asked_within(workload, 5.0, 6.0, 0.001);
+        assert!(asked.is_empty() && !complete, "{workload}: {asked:?}");
+    }
+    // Sessions that turn out to be slower than expected are not sampled; the rest of ten seconds is not begun.
+    for (workload, left_s, call_s) in [(Workload::Sustained, 5.0, 2.0), (Workload::IdleLoaded, 11.0, 0.2)] {
+        let (asked, complete) = asked_within(workload, left_s, 0.0, call_s);
+        assert_eq!(asked.iter().filter(|request| **request == "create").count(), 2, "{workload}");
+        let sampled = asked.iter().filter(|request| matches!(**request, "sample" | "outputs")).count();
+        assert!(sampled == 2 && !complete, "{workload}: {asked:?}");
+    }
+    // A second start of each is to follow the one that does not count.
+    let (asked, complete) = asked_within(Workload::ColdStart, 5.0, 4.0, 0.001);
+    assert!(asked.iter().filter(|request| **request == "open").count() == 2 && !complete, "{asked:?}");
+}
+
+#[test]
+fn what_is_sampled_when_time_is_up_stays() {
+    let mut bench = Bench::new(vec![target("cpu/rten", 1e6, 0.0)]);
+    bench.workload = Workload::IdleLoaded;
+    let begin = BTreeMap::new();
+    let closing = Closing { at: Duration::from_secs(25), begin: &begin };
+    let trials = bench.measure_within(Some(closing), &Sampling::default(), &|| false).unwrap();
+    assert_eq!(trials[0].outcome.as_ref().unwrap().samples.len(), 2);
 }

@@ -8,7 +8,7 @@ use siliconroute_engine::worker::client::WorkerClient;
 use siliconroute_engine::worker::process::Launcher;
 
 use super::subject::{Progress, Subject};
-use super::{CaseToMeasure, Setting, Workers, finish};
+use super::{CaseToMeasure, OutOfTime, Setting, Workers, finish};
 use crate::discovery::Found;
 
 /// Inferences per second of a trial whose rounds are sessions that ran at the same time; `None` without samples.
@@ -30,7 +30,7 @@ pub(super) fn measure(
     test: &CaseToMeasure<'_>,
     targets: &[&Found],
     setting: &Setting<'_>,
-) -> Vec<Trial> {
+) -> Result<Vec<Trial>, OutOfTime> {
     let surroundings = setting.surroundings;
     let mut trials = Vec::new();
     for (number, found) in (1_u64..).zip(targets) {
@@ -39,6 +39,7 @@ pub(super) fn measure(
         if surroundings.is_cancelled() {
             break;
         }
+        setting.room_to_begin(found)?;
         surroundings.rest(setting.sampling.cool_down);
         let (before, started_unix_ms) = (surroundings.begin(), surroundings.unix_ms());
         let state = run_at_once(workers.launcher(), found, test, setting);
@@ -46,7 +47,7 @@ pub(super) fn measure(
         let what = (Workload::Sustained, Preparation::Running);
         trials.extend(finish(vec![subject], test, what, &before, setting));
     }
-    trials
+    Ok(trials)
 }
 
 /// One of the sessions, warm.
@@ -102,8 +103,8 @@ fn warm_up(
     test: &CaseToMeasure<'_>,
     setting: &Setting<'_>,
 ) -> Result<Warm, Failure> {
-    let mut worker = WorkerClient::open(launcher, &found.engine, setting.sampling.deadline)?;
-    let (mut progress, _) = Progress::first_run(&mut worker, found, test, setting.sampling)?;
+    let mut worker = WorkerClient::open(launcher, &found.engine, setting.deadline())?;
+    let (mut progress, _) = Progress::first_run(&mut worker, found, test, setting)?;
     progress.warm_up(&mut worker, found, setting)?;
     // The memory of one process is not that of all of them.
     progress.session_bytes = Reading::unavailable("several processes ran at once");

@@ -4,6 +4,7 @@
 //! reckoned from another session.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use siliconroute_core::decide::{Context, Query, decide};
@@ -16,6 +17,7 @@ use siliconroute_engine::worker::client::{RemoteModel, WorkerClient};
 use siliconroute_engine::worker::wire::EngineSpec;
 
 use super::Question;
+use crate::campaign::OutOfTime;
 use crate::discovery::Found;
 use crate::machine::brief;
 use crate::router::{Router, Targets};
@@ -132,39 +134,70 @@ impl Others {
     }
 
     /// Has each choose for the case of `question`, and gives the sessions to measure.
-    pub(super) fn choose(&mut self, router: &Router, question: &Question) -> Vec<TargetKey> {
-        let Self { found, chosen, one_chip, .. } = self;
-        let of_case = chosen.entry(question.case.id).or_insert_with(|| {
-            let mut worker: Option<(EngineSpec, WorkerClient)> = None;
-            let mut choices: BTreeMap<String, OthersChoice> = BTreeMap::new();
-            for (automatic, found) in found.iter() {
-                let mut choice = match placement(router, &mut worker, found, question) {
-                    Ok(ran_on) => OthersChoice { ran_on, ..OthersChoice::default() },
-                    Err(failure) => {
-                        OthersChoice { failure: Some(brief(&failure.to_string())), ..OthersChoice::default() }
-                    }
-                };
-                if choice.failure.is_none() {
-                    let is_policy = *automatic != Automatic::OpenvinoAuto;
-                    let alike = choices.iter().find(|(name, known)| {
-                        *one_chip
-                            && is_policy
-                            && name.starts_with("ort-")
-                            && !choice.ran_on.is_empty()
-                            && known.ran_on == choice.ran_on
-                    });
-                    let alike = alike.and_then(|(_, known)| known.measured_as.clone());
-                    choice.measured_as = Some(alike.unwrap_or_else(|| automatic.key()));
-                }
-                choices.insert(automatic.name().to_owned(), choice);
-            }
-            choices
-        });
-        let mut keys: Vec<TargetKey> =
-            of_case.values().filter_map(|choice| choice.measured_as.clone()).collect();
+    ///
+    /// # Errors
+    /// When a budget is over at `closes` and they have not all chosen.
+    pub(super) fn choose(
+        &mut self,
+        router: &Router,
+        question: &Question,
+        closes: Option<Instant>,
+    ) -> Result<Vec<TargetKey>, OutOfTime> {
+        if !self.chosen.contains_key(&question.case.id) {
+            let choices = self.ask(router, question, closes)?;
+            self.chosen.insert(question.case.id, choices);
+        }
+        Ok(self.sessions(question.case.id))
+    }
+
+    /// The sessions to measure for `case`: one for each that may choose another place, as long as they have not chosen.
+    pub(super) fn sessions(&self, case: CaseId) -> Vec<TargetKey> {
+        let mut keys: Vec<TargetKey> = match self.chosen.get(&case) {
+            Some(choices) => choices.values().filter_map(|choice| choice.measured_as.clone()).collect(),
+            None => self.found.iter().map(|(automatic, _)| automatic.key()).collect(),
+        };
         keys.sort();
         keys.dedup();
         keys
+    }
+
+    fn ask(
+        &self,
+        router: &Router,
+        question: &Question,
+        closes: Option<Instant>,
+    ) -> Result<BTreeMap<String, OthersChoice>, OutOfTime> {
+        let mut worker: Option<(EngineSpec, WorkerClient)> = None;
+        let mut choices: BTreeMap<String, OthersChoice> = BTreeMap::new();
+        for (automatic, found) in &self.found {
+            let left = closes.map(|at| at.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Err(OutOfTime);
+            }
+            let deadline = left.unwrap_or(Duration::MAX).min(router.worker_deadline());
+            let mut choice = match placement(router, &mut worker, (found, question), deadline) {
+                Ok(ran_on) => OthersChoice { ran_on, ..OthersChoice::default() },
+                // What the end of the budget cut off has not failed.
+                Err(_) if closes.is_some_and(|at| Instant::now() >= at) => return Err(OutOfTime),
+                Err(failure) => {
+                    OthersChoice { failure: Some(brief(&failure.to_string())), ..OthersChoice::default() }
+                }
+            };
+            if choice.failure.is_none() {
+                let is_policy = *automatic != Automatic::OpenvinoAuto;
+                let alike = choices.iter().find(|(name, known)| {
+                    self.one_chip
+                        && is_policy
+                        && name.starts_with("ort-")
+                        && !choice.ran_on.is_empty()
+                        && known.ran_on == choice.ran_on
+                });
+                let alike = alike.and_then(|(_, known)| known.measured_as.clone());
+                choice.measured_as = Some(alike.unwrap_or_else(|| automatic.key()));
+            }
+            choices.insert(automatic.name().to_owned(), choice);
+        }
+        Ok(choices)
     }
 
     /// What each chose for `case`; without times.
@@ -225,10 +258,9 @@ fn automatic_target(automatic: Automatic, engine: EngineSpec) -> Found {
 fn placement(
     router: &Router,
     worker: &mut Option<(EngineSpec, WorkerClient)>,
-    found: &Found,
-    question: &Question,
+    (found, question): (&Found, &Question),
+    deadline: Duration,
 ) -> Result<BTreeMap<String, u64>, Failure> {
-    let deadline = router.worker_deadline();
     if worker.as_ref().is_none_or(|(engine, _)| *engine != found.engine) {
         let fresh = WorkerClient::open(router.launcher.as_ref(), &found.engine, deadline)?;
         *worker = Some((found.engine.clone(), fresh));

@@ -17,16 +17,17 @@ use siliconroute_store::{CampaignId, NewVerification};
 
 use super::asking::{Asked, EvaluationPlan};
 use super::baselines::{Others, OthersChoice, fixed_choices};
+use super::checks::{Checks, Unchecked};
 use super::{CheckedDecision, ORACLE, Question};
-use crate::campaign::Sampling;
+use crate::campaign::{OutOfTime, Sampling};
 use crate::decisions::{Made, Occasion};
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::event::{Event, Listener, Stage};
 use crate::home::MeasuringLock;
 use crate::learn::Learned;
 use crate::measure::{Job, Order};
 use crate::model_tuning::Tuned;
-use crate::plan::planned;
+use crate::plan::{PlannedJob, planned};
 use crate::router::{Router, Targets};
 use crate::run::{Routing, fixed_order};
 use crate::wording::counted;
@@ -42,15 +43,22 @@ fn sessions_of(workload: Workload) -> usize {
     if workload == Workload::Sustained { SESSIONS } else { 1 }
 }
 
-/// The seconds that checking a decision is expected to take.
-fn expected_s(asked: &Asked, targets: &Targets, learned: &Learned, sampling: &Sampling) -> f64 {
+/// One session of all targets and `others` in a decision's workload, as it is expected.
+fn expected(
+    asked: &Asked,
+    targets: &Targets,
+    others: Vec<TargetKey>,
+    learned: &Learned,
+    sampling: &Sampling,
+) -> PlannedJob {
+    let available = targets.discovery.available().map(|found| found.target.key.clone());
     let job = Job {
         model: asked.question.model.clone(),
         case: asked.question.case.clone(),
         workload: asked.workload,
-        targets: targets.discovery.available().map(|found| found.target.key.clone()).collect(),
+        targets: available.chain(others).collect(),
     };
-    planned(&job, learned, sampling).expected_s * sessions_of(asked.workload) as f64
+    planned(&job, learned, sampling)
 }
 
 /// How a decision is checked.
@@ -61,6 +69,8 @@ struct Check<'a> {
     sessions: usize,
     /// Time for the measurement.
     budget: Option<Duration>,
+    /// When nothing new may begin, even if the decision is left unchecked.
+    closes: Option<Instant>,
 }
 
 impl Router {
@@ -91,25 +101,26 @@ impl Router {
         listener: &mut dyn Listener,
     ) -> Result<(Vec<CheckedDecision>, usize), Error> {
         let sampling = &self.sampling();
-        let check = Check { routing, sampling, sessions: 1, budget: None };
+        let check = Check { routing, sampling, sessions: 1, budget: None, closes: None };
         let mut trials_made = 0;
         listener.event(Event::Begin { stage: Stage::Checking, steps: Some(questions.len() as u64) });
         let mut checked = Vec::new();
         for question in questions {
-            let (record, trials) =
-                self.check_one(turn, question, targets, learned, &check, None, listener)?;
-            trials_made += trials;
-            checked.extend(record);
+            let judged = self.check_one(turn, question, targets, learned, &check, None, listener)?;
+            if let Ok((record, trials)) = judged {
+                trials_made += trials;
+                checked.push(record);
+            }
         }
         listener.event(Event::End(format!("{} checked", counted(checked.len(), "decision"))));
         Ok((checked, trials_made))
     }
 
-    /// Checks decisions in their workloads, beside the choices of others, until all are checked or the budget is used
-    /// up; says which were left out.
+    /// Checks decisions in their workloads, beside the choices of others, until all are checked, the user stops, or the
+    /// budget is used up: nothing begins that is not expected to end within it.
     ///
     /// # Errors
-    /// When measuring or the store fails, or the user stops; checks that were finished stay.
+    /// When measuring or the store fails; checks that were finished stay in the store.
     pub fn evaluate(
         &self,
         asked: &[Asked],
@@ -117,59 +128,67 @@ impl Router {
         targets: &Targets,
         learned: &Learned,
         listener: &mut dyn Listener,
-    ) -> Result<(Vec<CheckedDecision>, Duration), Error> {
+    ) -> Result<Checks, Error> {
         let turn = self.lock_measuring(listener)?;
         let start = Instant::now();
+        let mut checks = Checks { asked: asked.len(), ..Checks::default() };
         if asked.is_empty() {
-            return Ok((Vec::new(), start.elapsed()));
+            return Ok(checks);
         }
+        let closes = plan.budget.and_then(|budget| start.checked_add(budget));
         let sampling = &Sampling { repetitions: REPETITIONS, ..self.sampling() };
         let mut others = Others::of(targets);
-        let expected: Vec<f64> =
-            asked.iter().map(|asked| expected_s(asked, targets, learned, sampling)).collect();
-        let whole = Duration::from_secs_f64(expected.iter().sum());
+        let of_targets = |asked: &Asked| {
+            let one = expected(asked, targets, Vec::new(), learned, sampling);
+            one.expected_s * sessions_of(asked.workload) as f64
+        };
+        let expected_s: Vec<f64> = asked.iter().map(of_targets).collect();
+        let whole = Duration::from_secs_f64(expected_s.iter().sum());
         let limit = plan.budget.map_or_else(String::new, |it| format!(", within {:.0} s", it.as_secs_f64()));
         let count = counted(asked.len(), "decision");
         listener.event(Event::Notice(format!("{count} to check: about {:.0} s{limit}", whole.as_secs_f64())));
         let steps = asked.iter().map(|asked| sessions_of(asked.workload)).sum::<usize>() as u64;
         listener.event(Event::Begin { stage: Stage::Checking, steps: Some(steps) });
-        let mut checked = Vec::new();
-        for (index, Asked { question, workload }) in asked.iter().enumerate() {
-            let budget = match plan.budget {
-                None => None,
-                Some(budget) => {
-                    let left = budget.saturating_sub(start.elapsed());
-                    if left.is_zero() {
-                        let out = counted(asked.len() - index, "decision");
-                        listener.event(Event::Notice(format!("{out} left out: the budget is used up")));
-                        break;
-                    }
-                    let rest: f64 = expected[index..].iter().sum();
-                    Some(left.mul_f64((expected[index] / rest).clamp(0.0, 1.0)))
+        for (index, asked) in asked.iter().enumerate() {
+            let Asked { question, workload } = asked;
+            if self.is_cancelled() {
+                checks.interrupted = true;
+                break;
+            }
+            let mut share = None;
+            if let Some(closes) = closes {
+                let left = closes.saturating_duration_since(Instant::now());
+                let sessions = others.sessions(question.case.id);
+                let least = expected(asked, targets, sessions, learned, sampling).least;
+                if least > left {
+                    checks.leave_out(asked, Unchecked::NoRoom { least, left });
+                    continue;
                 }
-            };
+                let rest: f64 = expected_s[index..].iter().sum();
+                share = Some(left.mul_f64((expected_s[index] / rest).clamp(0.0, 1.0)));
+            }
             let routing = Routing { workload: Some(*workload), ..Routing::default() };
             let sessions = sessions_of(*workload);
-            let check = Check { routing: &routing, sampling, sessions, budget };
-            let (record, _) =
-                self.check_one(&turn, question, targets, learned, &check, Some(&mut others), listener)?;
-            checked.extend(record);
+            let check = Check { routing: &routing, sampling, sessions, budget: share, closes };
+            match self.check_one(&turn, question, targets, learned, &check, Some(&mut others), listener) {
+                Ok(Ok((record, _))) => checks.decisions.push(record),
+                Ok(Err(reason)) => checks.leave_out(asked, reason),
+                Err(Error::Interrupted) => {
+                    checks.interrupted = true;
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
         }
-        listener.event(Event::End(format!("{} checked", counted(checked.len(), "decision"))));
-        if checked.is_empty() {
-            return Err(Error::Finding {
-                kind: ErrorKind::WorkFailed,
-                message: "no decision could be checked, since nothing could be measured".to_owned(),
-                advice: Some(
-                    "the notices above say why; `siliconroute doctor` shows what is wrong with a target"
-                        .to_owned(),
-                ),
-            });
+        listener.event(Event::End(format!("{} checked", counted(checks.decisions.len(), "decision"))));
+        for notice in checks.notices() {
+            listener.event(Event::Notice(notice));
         }
-        Ok((checked, start.elapsed()))
+        checks.elapsed = start.elapsed();
+        Ok(checks)
     }
 
-    /// Checks one decision; `None` where nothing of it could be measured, which is no fault of the decision.
+    /// Checks one decision; the inner error says why nothing of it could be measured, which is no fault of the decision.
     #[expect(clippy::too_many_arguments, reason = "what is checked, among what, how, and who is told")]
     fn check_one(
         &self,
@@ -180,7 +199,7 @@ impl Router {
         check: &Check<'_>,
         others: Option<&mut Others>,
         listener: &mut dyn Listener,
-    ) -> Result<(Option<CheckedDecision>, usize), Error> {
+    ) -> Result<Result<(CheckedDecision, usize), Unchecked>, Error> {
         let Tuned { targets, notices } = self.tuned_targets(targets, &question.case)?;
         for notice in notices {
             listener.event(Event::Notice(notice));
@@ -207,7 +226,10 @@ impl Router {
         }
         (record.strategies, record.unavailable) = fixed_choices(&query, &learned.knowledge);
         if let Some(others) = others {
-            candidates.extend(others.choose(self, question));
+            match others.choose(self, question, check.closes) {
+                Ok(sessions) => candidates.extend(sessions),
+                Err(OutOfTime) => return Ok(Err(Unchecked::CutOff)),
+            }
             targets.to_mut().automatic = others.found();
             record.others = others.choices(question.case.id);
             record.unavailable.extend(others.unavailable.clone());
@@ -218,18 +240,13 @@ impl Router {
             workload: query.workload,
             targets: candidates,
         };
-        let order = Order { budget: check.budget, ..Order::new(Purpose::Verify, check.sampling) };
+        let (budget, closes) = (check.budget, check.closes);
+        let order = Order { budget, closes, ..Order::new(Purpose::Verify, check.sampling) };
         let jobs = vec![job; check.sessions];
         let measured = self.measure_in_turn(turn, &jobs, &targets, &order, listener)?.complete()?;
         let trials: Vec<&Trial> = measured.of_case(question.case.id).collect();
         if trials.is_empty() && has_candidates {
-            let text = format!(
-                "{} {}: not checked, since nothing was measured",
-                question.case.label(),
-                query.workload
-            );
-            listener.event(Event::Notice(text));
-            return Ok((None, 0));
+            return Ok(Err(if measured.out_of_time { Unchecked::CutOff } else { Unchecked::NotMeasured }));
         }
         add_truth(&mut record, &trials, &unproven(&decision, learned));
         let made = Made {
@@ -240,7 +257,7 @@ impl Router {
             knowledge: &learned.knowledge,
         };
         self.store_check(&mut record, &made, &targets, measured.campaign)?;
-        Ok((Some(record), measured.trials.len()))
+        Ok(Ok((record, measured.trials.len())))
     }
 
     fn store_check(

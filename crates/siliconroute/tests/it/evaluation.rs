@@ -1,12 +1,16 @@
 //! Decisions against the truth, for the router and for every baseline, on times that are known.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use siliconroute::evaluation::{CheckedDecision, Evaluation, EvaluationPlan, ask};
 use siliconroute::event::{Event, Listener, Silent};
 use siliconroute::run::Routing;
+use siliconroute::{Error, Router};
 use siliconroute_core::{Reading, Workload};
 use siliconroute_testkit::{Behaviour, FakeEngine, FakeTarget, TimeLaw};
 
-use crate::simulated::{GPU, ORT, RTEN, SUSTAINED, Simulated, gpu, key, ort, question, rten};
+use crate::simulated::{GPU, ORT, RTEN, SUSTAINED, Simulated, StopAt, gpu, key, ort, question, rten};
 
 /// A target with these times in milliseconds, exactly.
 fn timed(target: FakeTarget, times_ms: &[(&str, f64)]) -> FakeTarget {
@@ -210,8 +214,9 @@ fn an_evaluation_measures_every_workload_beside_what_others_choose() {
     let plan = EvaluationPlan { decisions: 3, ..EvaluationPlan::default() };
     let asked = ask(&[question(&router, model, 1)], &learned.knowledge, &plan);
     assert_eq!(asked.iter().map(|it| it.workload).collect::<Vec<_>>(), Workload::ALL);
-    let (checked, elapsed) = router.evaluate(&asked, &plan, &targets, &learned, &mut Silent).unwrap();
-    let evaluation = Evaluation::of(checked).took(elapsed, plan.budget);
+    let checks = router.evaluate(&asked, &plan, &targets, &learned, &mut Silent).unwrap();
+    assert!(checks.failure().is_none());
+    let evaluation = checks.evaluation(plan.budget);
     assert!(evaluation.elapsed_s.is_some() && evaluation.budget_s.is_none());
     for decision in &evaluation.decisions {
         assert_eq!(decision.times_ms.len(), 3, "{}: nobody is left out", decision.workload);
@@ -251,9 +256,57 @@ fn an_evaluation_keeps_to_its_budget() {
     let plan = EvaluationPlan { budget, ..EvaluationPlan::default() };
     let asked = ask(&[question(&router, "mlp-512w-4l", 1)], &learned.knowledge, &plan);
     let mut told = Notices::default();
-    let nothing = router.evaluate(&asked, &plan, &targets, &learned, &mut told).unwrap_err();
-    assert!(nothing.to_string().starts_with("no decision could be checked"), "{nothing}");
-    assert!(told.0.iter().any(|text| text == "3 decisions left out: the budget is used up"), "{:?}", told.0);
+    let checks = router.evaluate(&asked, &plan, &targets, &learned, &mut told).unwrap();
+    let nothing = checks.failure().unwrap();
+    assert_eq!(nothing.to_string(), "no decision could be checked, since the budget has no room for any");
+    let left_out = |text: &&String| text.contains("not checked, since it takes at least about");
+    assert_eq!(told.0.iter().filter(left_out).count(), 3, "{:?}", told.0);
+    assert_eq!(checks.evaluation(budget).not_checked.len(), 3);
+}
+
+#[test]
+fn a_budget_leaves_out_the_decisions_that_it_has_no_room_for_and_no_others() {
+    let slow = |target: FakeTarget| timed(target, &[("mlp-512w-4l", 30_000.0)]);
+    let simulated = Simulated::with(slow(ort()), slow(gpu()), slow(rten()));
+    simulated.up();
+    let router = simulated.router();
+    let targets = router.targets(&mut Silent).unwrap();
+    let learned = router.learn(&targets).unwrap();
+    // Room for any decision on the light model, and for no inference on the heavy one.
+    let budget = Some(std::time::Duration::from_secs(20));
+    let plan = EvaluationPlan { budget, decisions: 2, workloads: vec![SUSTAINED] };
+    let questions = ["mlp-512w-4l", "mlp-128w-4l"].map(|model| question(&router, model, 1));
+    let asked = ask(&questions, &learned.knowledge, &plan);
+    simulated.launcher.forget_calls();
+    let checks = router.evaluate(&asked, &plan, &targets, &learned, &mut Silent).unwrap();
+    let checked: Vec<&str> = checks.decisions.iter().map(|it| it.model.as_str()).collect();
+    let left_out: Vec<&str> = checks.not_checked.iter().map(|it| it.model.as_str()).collect();
+    assert_eq!((checked, left_out), (vec!["mlp-128w-4l"], vec!["mlp-512w-4l"]));
+    assert!(simulated.launcher.sessions().iter().all(|(_, model)| model == "mlp-128w-4l"));
+    assert!(checks.failure().is_none(), "what has room is checked");
+}
+
+#[test]
+fn an_evaluation_that_is_stopped_gives_what_it_has_checked() {
+    let simulated = Simulated::usual();
+    simulated.up();
+    let cancelled = Arc::new(AtomicBool::new(false));
+    let mut options = simulated.home.options(&simulated.launcher);
+    options.cancelled = Arc::clone(&cancelled);
+    let router = Router::open(options).unwrap();
+    let targets = router.targets(&mut Silent).unwrap();
+    let learned = router.learn(&targets).unwrap();
+    let plan = EvaluationPlan { decisions: 2, workloads: vec![SUSTAINED], ..EvaluationPlan::default() };
+    let questions = [1, 8].map(|batch| question(&router, "mlp-128w-4l", batch));
+    let asked = ask(&questions, &learned.knowledge, &plan);
+    // Two sessions of the first decision, and the second one's has begun.
+    let mut stop = StopAt { step: "mlp-128w-4l", left: 3, cancelled };
+    let checks = router.evaluate(&asked, &plan, &targets, &learned, &mut stop).unwrap();
+    assert!(matches!(checks.failure(), Some(Error::Interrupted)));
+    let evaluation = checks.evaluation(None);
+    assert!(evaluation.interrupted && evaluation.not_checked.is_empty());
+    assert_eq!(evaluation.decisions.len(), 1);
+    assert_eq!(evaluation.strategies["router"].total, 1);
 }
 
 #[test]
@@ -301,9 +354,10 @@ fn what_cannot_be_measured_is_no_failed_decision() {
     let asked = ask(&[question(&router, "mlp-512w-4l", 1)], &learned.knowledge, &plan);
     let before = router.decisions(1_000).unwrap().len();
     let mut told = Notices::default();
-    router.evaluate(&asked, &plan, &targets, &learned, &mut told).unwrap_err();
+    let checks = router.evaluate(&asked, &plan, &targets, &learned, &mut told).unwrap();
+    assert!(checks.decisions.is_empty() && checks.failure().is_some());
     assert!(
-        told.0.iter().any(|text| text.ends_with("not checked, since nothing was measured")),
+        told.0.iter().any(|text| text.contains("idle_loaded: not checked, since it takes at least about 1")),
         "{:?}",
         told.0
     );

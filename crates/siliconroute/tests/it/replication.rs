@@ -1,8 +1,9 @@
 //! A comparison takes as many sessions as the spread between them asks for.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use siliconroute::campaign::Sampling;
+use siliconroute::event::{Event, Listener};
 use siliconroute::measure::{Job, Order};
 use siliconroute_core::statistics::Replication;
 use siliconroute_core::trial::Purpose;
@@ -58,4 +59,51 @@ fn a_budget_without_room_for_further_sessions_ends_the_comparison() {
     let (sessions, notices) = sessions_taken(0.6, Some(Duration::from_secs(1)));
     assert_eq!(sessions, Replication::default().least);
     assert!(notices.iter().all(|notice| !notice.contains("sessions differ")), "{notices:?}");
+}
+
+/// Sleeps the rest of a budget away as soon as a job is done.
+struct Slow {
+    told: Vec<String>,
+    until: Option<Instant>,
+}
+
+impl Listener for Slow {
+    fn event(&mut self, event: Event) {
+        match event {
+            Event::StepDone => {
+                if let Some(until) = self.until.take() {
+                    std::thread::sleep(until.saturating_duration_since(Instant::now()));
+                }
+            }
+            Event::Notice(text) => self.told.push(text),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_case_that_was_measured_in_fewer_sessions_is_not_left_out() {
+    let simulated = Simulated::usual();
+    let router = simulated.router();
+    let targets = router.targets(&mut Notices::default()).unwrap();
+    let job = |model: &str| {
+        let asked = question(&router, model, 1);
+        Job { model: asked.model, case: asked.case, workload: SUSTAINED, targets: vec![key(RTEN)] }
+    };
+    let (first, second) = (job("mlp-128w-4l"), job("mlp-256w-4l"));
+    let jobs = [&first, &second, &first, &second, &first].map(Clone::clone);
+    let (sampling, budget) = (Sampling::default(), Duration::from_secs(2));
+    let order = Order { budget: Some(budget), ..Order::new(Purpose::Bench, &sampling) };
+    let mut slow = Slow { told: Vec::new(), until: Some(Instant::now() + budget * 2) };
+    let measured = router.measure(&jobs, &targets, &order, &mut slow).unwrap();
+    assert_eq!(measured.trials.len(), 1);
+    assert!(measured.out_of_time);
+    let about_sessions: Vec<&String> = slow.told.iter().filter(|text| text.contains("mlp-")).collect();
+    assert_eq!(
+        about_sessions,
+        [
+            "mlp-256w-4l [batch=1] sustained is left out: the budget is used up",
+            "mlp-128w-4l [batch=1] sustained: the budget left room for 1 of 3 sessions",
+        ]
+    );
 }

@@ -117,10 +117,11 @@ impl Simulated {
     }
 }
 
-struct StopAt<'a> {
-    step: &'a str,
-    left: usize,
-    cancelled: Arc<AtomicBool>,
+/// Stops the work as soon as a step of that name begins for so many times.
+pub(crate) struct StopAt<'a> {
+    pub(crate) step: &'a str,
+    pub(crate) left: usize,
+    pub(crate) cancelled: Arc<AtomicBool>,
 }
 
 impl Listener for StopAt<'_> {
