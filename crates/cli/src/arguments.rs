@@ -79,8 +79,12 @@ impl Arguments {
             Some(Command::Doctor) => Some("doctor"),
             Some(Command::Config(_)) => Some("config"),
             Some(Command::Completions { .. }) => Some("completions"),
+            Some(Command::Evaluate(evaluate)) => evaluate.without_home(),
             _ => None,
         };
+        if matches!(self.command, Some(Command::Completions { .. })) && self.global.json {
+            return Some("`completions` prints a script for a shell, so --json would be ignored".to_owned());
+        }
         if let Some(name) = tunes_nothing.filter(|_| self.global.recalibrate) {
             return Some(format!(
                 "`{name}` opens no home to keep a tuning in, so --recalibrate would be ignored"
@@ -88,6 +92,7 @@ impl Arguments {
         }
         match &self.command {
             Some(Command::Bench(bench)) => bench.contradiction(self.global.json),
+            Some(Command::Run(run)) => run.contradiction(),
             _ => None,
         }
     }
@@ -392,6 +397,24 @@ impl CaseArguments {
     }
 }
 
+/// What asks for a new decision, and would be ignored beside stored ones.
+const OF_A_NEW_DECISION: [&str; 14] = [
+    "model",
+    "batch",
+    "shape",
+    "workload",
+    "goal",
+    "deadline",
+    "throughput",
+    "power_budget",
+    "ram_budget",
+    "accuracy",
+    "explain",
+    "inferences",
+    "rest",
+    "verify",
+];
+
 /// Arguments of `route`.
 #[derive(Debug, Args)]
 #[command(mut_arg("model", |model| model.required(false).required_unless_present_any(["list", "replay"])))]
@@ -402,7 +425,7 @@ pub(crate) struct Route {
     #[arg(long)]
     pub(crate) explain: bool,
     /// How many inferences are to follow, from which the workload is inferred: one is a cold start, more are sustained.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", conflicts_with = "workload")]
     pub(crate) inferences: Option<u64>,
     /// How long the target will have rested before an idle-loaded inference [default: 10].
     #[arg(long, value_name = "SECONDS")]
@@ -411,10 +434,10 @@ pub(crate) struct Route {
     #[arg(long)]
     pub(crate) verify: bool,
     /// List the latest decisions, with what came of them.
-    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "20", conflicts_with_all = ["replay", "verify", "rest"], value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "20", conflicts_with = "replay", conflicts_with_all = OF_A_NEW_DECISION, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) list: Option<u32>,
     /// Make the stored decision of this number again, from what is stored of it alone.
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", conflicts_with_all = OF_A_NEW_DECISION)]
     pub(crate) replay: Option<i64>,
 }
 
@@ -432,6 +455,22 @@ pub(crate) struct Run {
     /// Write the outputs to this .npz, .npy or .json file.
     #[arg(long, value_name = "FILE")]
     pub(crate) write: Option<PathBuf>,
+}
+
+impl Run {
+    /// What decides among targets where one of them is named, in a sentence.
+    fn contradiction(&self) -> Option<String> {
+        let is_named = self.device != "auto" && crate::commands::chip_kind(&self.device).is_none();
+        let given = [
+            ("--goal", self.case.goal.is_some()),
+            ("--deadline", self.case.deadline.is_some()),
+            ("--throughput", self.case.throughput.is_some()),
+            ("--power-budget", self.case.power_budget.is_some()),
+            ("--ram-budget", self.case.ram_budget.is_some()),
+        ];
+        let (flag, _) = given.into_iter().find(|(_, given)| is_named && *given)?;
+        Some(format!("--device {} leaves nothing to decide, so {flag} would be ignored", self.device))
+    }
 }
 
 /// Arguments of `evaluate`.
@@ -454,12 +493,12 @@ pub(crate) struct Evaluate {
     #[arg(long, value_name = "N", default_value_t = USUAL_DECISIONS, value_parser = clap::value_parser!(u32).range(1..=100_000), conflicts_with_all = ["stored", "leave_out", "corpus", "replay", "simulate"])]
     pub(crate) decisions: u32,
     /// This workload alone; `--leave-out` takes sustained where none is named.
-    #[arg(long, value_name = "WORKLOAD", conflicts_with_all = ["corpus", "replay"])]
+    #[arg(long, value_name = "WORKLOAD", conflicts_with_all = ["corpus", "replay", "simulate"])]
     pub(crate) workload: Option<String>,
     /// Decide and measure for no more than so many seconds, counted once targets are found: fewer samples, and fewer
     /// decisions. Nothing begins that is not expected to fit into the rest, and a session that takes longer to begin is
     /// ended; an inference under way may end later. A decision without its time is not checked, and that is told.
-    #[arg(long, value_name = "SECONDS", conflicts_with_all = ["stored", "leave_out", "corpus", "replay"])]
+    #[arg(long, value_name = "SECONDS", conflicts_with_all = ["stored", "leave_out", "corpus", "replay", "simulate"])]
     pub(crate) budget: Option<f64>,
     /// Evaluate on measured boards instead of this machine: a table of boards, candidates, models and times.
     #[arg(long, value_name = "FILE", requires_all = ["model_facts", "task"], conflicts_with_all = ["models", "stored", "replay"])]
@@ -484,6 +523,18 @@ pub(crate) struct Evaluate {
     /// many-models; all of them when absent.
     #[arg(long, value_name = "NAME", requires = "simulate")]
     pub(crate) scenario: Option<String>,
+}
+
+impl Evaluate {
+    /// The form of the command that opens no home, where it is one.
+    fn without_home(&self) -> Option<&'static str> {
+        let forms = [
+            ("evaluate --simulate", self.simulate),
+            ("evaluate --corpus", self.corpus.is_some()),
+            ("evaluate --replay", self.replay.is_some()),
+        ];
+        forms.into_iter().find(|(_, given)| *given).map(|(form, _)| form)
+    }
 }
 
 /// What may be known of a model that is left out.
@@ -512,3 +563,6 @@ pub(crate) enum Config {
     /// Show every setting, its value and where the value came from.
     Show,
 }
+
+#[cfg(test)]
+mod tests;

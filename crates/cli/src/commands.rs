@@ -91,7 +91,7 @@ pub(crate) fn run(
         output.note(format!("nothing of this is kept in the home: {reason}"));
     }
     let anew = if arguments.global.recalibrate { Anew::Always } else { Anew::IfNeeded };
-    if anew == Anew::Always && !matches!(command, Command::Up(_) | Command::Tune(_)) {
+    if anew == Anew::Always && !has_its_own_tuning(command) {
         session.router.tune(anew, &mut session.progress())?;
     }
     let ran = match command {
@@ -113,6 +113,15 @@ pub(crate) fn run(
         Command::Doctor | Command::Config(_) | Command::Completions { .. } => Ok(ExitCode::SUCCESS),
     };
     ran.map_err(|error| interruption::told(command, error))
+}
+
+/// Whether the command tunes the machine itself, as a part of its work.
+fn has_its_own_tuning(command: &Command) -> bool {
+    match command {
+        Command::Up(_) => true,
+        Command::Tune(tune) => tune.model.is_none(),
+        _ => false,
+    }
 }
 
 impl<'o> Session<'o> {

@@ -114,6 +114,9 @@ impl Bench {
     /// A form of output that would leave out what was asked for.
     fn ignored_form(&self) -> Option<String> {
         match self.output {
+            _ if self.plan && self.resume => {
+                Some("--plan measures nothing and shows the whole, so --resume would be ignored".to_owned())
+            }
             Some(Format::Csv | Format::Md) if self.plan => {
                 Some("--plan is printed as a table or with --json; --output has no form for it".to_owned())
             }

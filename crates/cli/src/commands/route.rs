@@ -31,10 +31,8 @@ pub(super) fn run(session: &Session<'_>, arguments: &Route) -> Result<ExitCode, 
     }
     let mut routing = super::routing(&arguments.case)?;
     if let Some(inferences) = arguments.inferences {
-        if inferences == 0 || routing.workload.is_some() {
-            let advice = "`--inferences` takes a number from 1, from which the workload is inferred, so it goes \
-                without `--workload`";
-            return Err(Error::Usage(advice.to_owned()));
+        if inferences == 0 {
+            return Err(Error::Usage("`--inferences` takes a number from 1".to_owned()));
         }
         routing.inferences = Some(inferences);
     }

@@ -1,0 +1,67 @@
+//! Which arguments go together.
+
+use super::*;
+
+/// Whether a line is taken, and what is said of one that is not.
+fn refusal(line: &str) -> Option<String> {
+    let words = std::iter::once("siliconroute").chain(line.split_whitespace());
+    match command().try_get_matches_from(words).and_then(|matches| Arguments::from_arg_matches(&matches)) {
+        Ok(arguments) => arguments.contradiction(),
+        Err(error) => Some(error.to_string()),
+    }
+}
+
+#[test]
+fn what_would_be_ignored_beside_another_argument_is_refused() {
+    #[track_caller]
+    fn check(form: &str, beside: &[&str]) {
+        assert_eq!(refusal(form), None, "{form}");
+        for flags in beside {
+            let line = format!("{form} {flags}");
+            let flag = flags.split_whitespace().next().unwrap();
+            let said = refusal(&line).unwrap_or_else(|| panic!("`{line}` is taken"));
+            assert!(said.contains(flag), "{line}: {said}");
+            let conflicts = said.contains("cannot be used with") || said.contains("would be ignored");
+            assert!(conflicts, "{line}: {said}");
+        }
+    }
+    let of_a_new_decision = [
+        "--model x",
+        "--batch 2",
+        "--shape x:1",
+        "--workload sustained",
+        "--goal battery",
+        "--deadline 9",
+        "--throughput 9",
+        "--power-budget 9",
+        "--ram-budget 9",
+        "--accuracy exact",
+        "--explain",
+        "--inferences 3",
+        "--rest 1",
+        "--verify",
+    ];
+    check("route --list", &[&of_a_new_decision[..], &["--replay 1"]].concat());
+    check("route --replay 1", &of_a_new_decision);
+    check("route -m x --workload sustained", &["--inferences 2"]);
+    let of_a_measurement = ["--decisions 3", "--budget 9"];
+    let other_sources = ["--leave-out", "--simulate", "--corpus b --models m --task fleet", "--replay d"];
+    check("evaluate --stored", &[&of_a_measurement[..], &other_sources].concat());
+    let of_models = ["--model x", "--workload sustained", "--stored", "--leave-out", "--recalibrate"];
+    check("evaluate --simulate", &[&of_a_measurement[..], &of_models, &["--replay d"]].concat());
+    check("evaluate --replay d", &[&of_a_measurement[..], &of_models].concat());
+    check("evaluate --corpus b --models m --task fleet", &[&of_a_measurement[..], &of_models].concat());
+    check("evaluate --leave-out", &of_a_measurement);
+    check(
+        "run -m x -d cpu/rten",
+        &["--goal cool", "--deadline 9", "--throughput 9", "--power-budget 9", "--ram-budget 9"],
+    );
+    check("run -m x -d gpu --goal cool", &[]);
+    check("bench -m x --plan", &["--resume"]);
+    check("top --once", &["--seconds 3"]);
+    check("tune", &["--no-autotune --recalibrate"]);
+    check("tune -m x --forget", &["--batch 2", "--goal battery", "--all-policies"]);
+    check("completions bash", &["--json", "--recalibrate"]);
+    check("doctor", &["--recalibrate"]);
+    check("config show", &["--recalibrate"]);
+}
