@@ -233,3 +233,6 @@ fn print_completions(shell: clap_complete::Shell, output: &Output) {
     clap_complete::generate(shell, &mut crate::arguments::command(), "siliconroute", &mut script);
     output.verbatim(String::from_utf8_lossy(&script).trim_end());
 }
+
+#[cfg(test)]
+mod tests;

@@ -23,7 +23,7 @@ use crate::machine::{brief, describe_error};
 use crate::measure::{Job, Order};
 use crate::models::{Given, KnownModel, ModelError, write_synthetic};
 use crate::router::{Router, Targets};
-use crate::run::Routing;
+use crate::run::{Routing, require_target};
 use crate::tuning::{Anew, UpTuning};
 
 /// Sessions of each case and target that a first start measures.
@@ -167,7 +167,7 @@ impl Router {
     /// What cannot be fetched, or finds no room on the disk, is said in a notice, and the rest goes on.
     ///
     /// # Errors
-    /// When a model of the user's own cannot be used, no model at all can be had, the store fails, the home is
+    /// When no target can be used, a model of the user's own cannot be used, no model at all can be had, the store fails, the home is
     /// read-only and something is still to be measured, or the user stops.
     pub fn up(&self, plan: &UpPlan, listener: &mut dyn Listener) -> Result<UpReport, Error> {
         let mut recorder = Recorder { listener, notices: Vec::new() };
@@ -183,6 +183,7 @@ impl Router {
         let tuning = self.tune_at_start(plan.tuning, listener)?;
         self.install_recommended(listener)?;
         let targets = self.targets(listener)?;
+        require_target(&targets)?;
         let (learning, unseen) = self.starter_cases(own, listener)?;
         let questions: Vec<Question> = learning.iter().chain(&unseen).cloned().collect();
         let known = self.learn(&targets)?;

@@ -18,6 +18,7 @@ use siliconroute::discovery::Found;
 use siliconroute::event::{Event, Listener as _, Stage};
 use siliconroute::measure::{CampaignId, Job, Measured, Order};
 use siliconroute::plan::Plan;
+use siliconroute::run::require_target;
 use siliconroute::settings::parse_workload;
 use siliconroute::{Error, Targets};
 use siliconroute_core::statistics::{Replication, SessionSpread};
@@ -51,6 +52,7 @@ pub(super) fn run(session: &Session<'_>, arguments: &Bench) -> Result<ExitCode, 
     let budget = arguments.budget.map(|seconds| time("--budget", seconds)).transpose()?;
     let mut progress = session.progress();
     let targets = session.router.targets(&mut progress)?;
+    require_target(&targets)?;
     let chosen = choose(&targets, arguments)?;
     let jobs = jobs(session, arguments, (&batches, &workloads), (&targets, &chosen))?;
     // A comparison goes on until sessions that differ no longer hide what it is to find.

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use serde_json::json;
 use siliconroute::Error;
 use siliconroute::crossovers::Crossover;
+use siliconroute::run::require_target;
 use siliconroute_core::Workload;
 use siliconroute_core::crossover::{Axis, Finding, Side};
 use siliconroute_core::form::{Form, FormError, ParameterStatus, PhysicalParameter};
@@ -15,6 +16,7 @@ use crate::output::{Output, table};
 
 pub(super) fn run(session: &Session<'_>) -> Result<ExitCode, Error> {
     let targets = session.router.targets(&mut session.progress())?;
+    require_target(&targets)?;
     let learned = session.router.learn(&targets)?;
     let output = session.output;
     let mut fits = Vec::new();
