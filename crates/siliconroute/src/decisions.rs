@@ -110,11 +110,21 @@ pub struct Kept {
 }
 
 impl Router {
-    /// Keeps a decision and gives its number.
+    /// Keeps a decision and gives its number; `None` where nothing is kept in the home.
     ///
     /// # Errors
     /// When the store fails.
-    pub fn keep_decision(&self, made: &Made<'_, '_>, targets: &Targets) -> Result<DecisionId, Error> {
+    pub fn keep_decision(&self, made: &Made<'_, '_>, targets: &Targets) -> Result<Option<DecisionId>, Error> {
+        // The number of a row in a private copy would name another decision, or none, once the copy is gone.
+        if self.read_only().is_some() { Ok(None) } else { self.record_decision(made, targets).map(Some) }
+    }
+
+    /// [`Self::keep_decision`] where the home is known to be written.
+    pub(crate) fn record_decision(
+        &self,
+        made: &Made<'_, '_>,
+        targets: &Targets,
+    ) -> Result<DecisionId, Error> {
         let Made { occasion, query, context, decision, knowledge } = made;
         let document = Document {
             schema: DOCUMENT_SCHEMA.to_owned(),

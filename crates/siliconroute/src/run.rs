@@ -236,6 +236,7 @@ impl Router {
         self.keep_decision(made, targets)
             .inspect_err(|error| tracing::warn!("a decision is not recorded: {error}"))
             .ok()
+            .flatten()
     }
 
     fn try_keep_outcome(&self, id: DecisionId, carried: &Carried, targets: &Targets) {
@@ -324,7 +325,7 @@ impl Drop for RoutedSession<'_> {
 }
 
 impl RoutedSession<'_> {
-    /// The stored decision that the session carries out; `None` where the target was named.
+    /// The stored decision that the session carries out; `None` where the target was named or nothing is kept.
     pub fn decision(&self) -> Option<DecisionId> {
         self.decision
     }

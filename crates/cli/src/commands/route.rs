@@ -63,12 +63,14 @@ pub(super) fn run(session: &Session<'_>, arguments: &Route) -> Result<ExitCode, 
         knowledge: &learned.knowledge,
     };
     // The answer is worth more than its record, as on a full disk.
-    let id = match session.router.keep_decision(&made, &targets) {
-        Ok(id) => Some(id.0),
+    let kept = match session.router.keep_decision(&made, &targets) {
+        Ok(Some(id)) => Ok(id.0),
+        // That nothing is kept was said when the home was opened.
+        Ok(None) => Err(session.router.read_only().unwrap_or_default().to_owned()),
         Err(error) => {
             let reason = describe_error(&error);
             progress.event(Event::Notice(format!("the decision is not recorded: {reason}")));
-            None
+            Err(reason)
         }
     };
     log_rules(&decision, &learned);
@@ -97,7 +99,7 @@ pub(super) fn run(session: &Session<'_>, arguments: &Route) -> Result<ExitCode, 
     let sentence = decision.sentence(&learned.knowledge);
     if output.json {
         output.document(&json!({
-            "schema": "siliconroute.decision/1", "id": id,
+            "schema": "siliconroute.decision/1", "id": kept.as_ref().ok(), "not_recorded": kept.as_ref().err(),
             "model": case.model_name, "case_id": case.id, "bindings": case.bindings,
             "workload": query.workload, "workload_inferred": inference, "goal": query.goal, "accuracy": query.accuracy, "limits": query.limits,
             "context": context, "deciding_goal": decision.goal, "rules_fired": document::fired(&decision, &learned.knowledge),
@@ -121,11 +123,12 @@ pub(super) fn run(session: &Session<'_>, arguments: &Route) -> Result<ExitCode, 
         if let Some(rest_ns) = context.rested_ns {
             listing::print_rests(output, &decision, &learned.knowledge, rest_ns);
         }
-        if let Some(id) = id {
-            output.paragraph(format!(
-                "recorded as decision {id}: `siliconroute route --replay {id}` makes it again"
-            ));
-        }
+        output.paragraph(match &kept {
+            Ok(id) => {
+                format!("recorded as decision {id}: `siliconroute route --replay {id}` makes it again")
+            }
+            Err(reason) => format!("not recorded, so it cannot be made again from the store: {reason}"),
+        });
     }
     if let Some(check) = check {
         let best = check.best.as_ref().map_or_else(|| "unknown".to_owned(), ToString::to_string);

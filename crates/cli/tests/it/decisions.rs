@@ -10,6 +10,7 @@ fn a_stored_decision_is_listed_and_gives_the_same_answer() {
     sandbox.measure();
     let made = sandbox.document("siliconroute.decision/1", &["route", "-m", MODEL]);
     let id = made["id"].to_string();
+    assert!(made["not_recorded"].is_null(), "{made}");
     sandbox.succeed(&["run", "-m", MODEL]);
     let listed = sandbox.document("siliconroute.decisions/1", &["route", "--list"]);
     let [run, route] = listed["decisions"].as_array().unwrap().as_slice() else { panic!("{listed}") };

@@ -67,7 +67,12 @@ fn check(sandbox: &Sandbox, hint: &str, run: impl Fn(&[&str]) -> Ran) {
         ran.json();
     }
     let route = run(&["route", "-m", MODEL, "--json"]);
-    assert_eq!(route.json()["chosen"], "cpu/rten");
+    let decision = route.json();
+    assert_eq!((&decision["chosen"], &decision["id"]), (&"cpu/rten".into(), &serde_json::Value::Null));
+    assert!(!decision["not_recorded"].as_str().unwrap().is_empty(), "{decision}");
+    let explained = run(&["route", "-m", MODEL, "--explain"]);
+    assert!(explained.out.contains("not recorded, so it cannot be made again"), "{}", explained.out);
+    assert!(!explained.out.contains("recorded as decision"), "{}", explained.out);
     assert!(route.err.contains("nothing of this is kept"), "{}", route.err);
     for command in [
         &["bench", "-m", MODEL][..],

@@ -269,7 +269,7 @@ impl Router {
     ) -> Result<(), Error> {
         let row = |key: &Option<TargetKey>| key.as_ref().and_then(|key| targets.rows.get(key)).copied();
         let now = (self.clock)();
-        let decision = self.keep_decision(made, targets)?;
+        let decision = self.record_decision(made, targets)?;
         record.id = decision.to_string();
         let stored = StoredCheck { fingerprint: targets.fingerprint.clone(), decision: record.clone() };
         self.store.record_verification(&NewVerification {
