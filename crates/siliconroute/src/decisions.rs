@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use siliconroute_core::decide::{Context, Decision, Methods, Query, Record};
 use siliconroute_core::knowledge::Knowledge;
 use siliconroute_core::{AccuracyClass, CaseId, Goal, TargetKey, Workload};
-pub use siliconroute_store::DecisionId;
+pub use siliconroute_store::{DamagedDecision, DecisionId};
 use siliconroute_store::{NewDecision, NewOutcome, StoredDecision};
 
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::router::{Router, Targets};
 use crate::run::FellBack;
 
@@ -82,6 +82,21 @@ pub struct Carried {
     pub fell_back: Vec<FellBack>,
 }
 
+/// Why a stored decision cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    /// Another version of the program stored it, with less or with other things.
+    #[error("{0}")]
+    Version(String),
+    /// It is not what any version stores.
+    #[error("it is damaged: {0}")]
+    Damaged(String),
+}
+
+/// What to do about a damaged record.
+pub const DAMAGED_ADVICE: &str =
+    "nothing else rests on it; `siliconroute doctor` looks whether the rest of the store is intact";
+
 /// A stored decision.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Kept {
@@ -102,9 +117,11 @@ pub struct Kept {
     /// The chosen target; `None` when every target was excluded.
     pub chosen: Option<TargetKey>,
     /// The whole decision, or why it cannot be read.
-    pub document: Result<Document, String>,
+    pub document: Result<Document, Unreadable>,
     /// What came of it, where it was carried out.
     pub outcomes: Vec<Carried>,
+    /// Further outcomes that cannot be read.
+    pub damaged_outcomes: usize,
     /// The regret that checking it found.
     pub regret_pct: Option<f64>,
 }
@@ -159,30 +176,36 @@ impl Router {
         })?)
     }
 
-    /// The latest `limit` decisions, newest first.
+    /// The latest `limit` decisions, newest first; a damaged one takes nothing from the others.
     ///
     /// # Errors
     /// When the store fails.
-    pub fn decisions(&self, limit: u32) -> Result<Vec<Kept>, Error> {
-        self.store.latest_decisions(limit)?.into_iter().map(|stored| self.with_outcomes(stored)).collect()
+    pub fn decisions(&self, limit: u32) -> Result<Vec<Result<Kept, DamagedDecision>>, Error> {
+        let read = |stored| match stored {
+            Ok(stored) => self.with_outcomes(stored).map(Ok),
+            Err(damaged) => Ok(Err(damaged)),
+        };
+        self.store.latest_decisions(limit)?.into_iter().map(read).collect()
     }
 
     /// The decision `id`.
     ///
     /// # Errors
-    /// When there is none, or the store fails.
+    /// When there is none, it is damaged, or the store fails.
     pub fn decision(&self, id: DecisionId) -> Result<Kept, Error> {
         let Some(stored) = self.store.decision(id)? else {
             let latest = self.store.latest_decisions(1)?;
-            let latest = latest.first().map_or_else(|| "none".to_owned(), |it| it.id.to_string());
+            let latest = latest.first().map(|latest| latest.as_ref().map_or_else(|it| it.id, |it| it.id));
+            let latest = latest.map_or_else(|| "none".to_owned(), |latest| latest.to_string());
             return Err(Error::Usage(format!("there is no decision {id}; the latest is {latest}")));
         };
-        self.with_outcomes(stored)
+        self.with_outcomes(stored.map_err(|damaged| damaged_record(damaged.to_string()))?)
     }
 
     fn with_outcomes(&self, stored: StoredDecision) -> Result<Kept, Error> {
-        let read = |document: &str| serde_json::from_str(document).ok();
-        let outcomes = self.store.outcomes(stored.id)?;
+        let told = self.store.outcomes(stored.id)?;
+        let outcomes: Vec<Carried> =
+            told.iter().filter_map(|outcome| serde_json::from_str(&outcome.document).ok()).collect();
         Ok(Kept {
             id: stored.id,
             created_unix_ms: stored.created_unix_ms,
@@ -193,36 +216,51 @@ impl Router {
             accuracy: stored.accuracy,
             chosen: stored.chosen,
             document: parse(&stored.document),
-            outcomes: outcomes.iter().filter_map(|outcome| read(&outcome.document)).collect(),
+            damaged_outcomes: told.len() - outcomes.len(),
+            outcomes,
             regret_pct: self.store.regret_of(stored.id)?,
         })
     }
 }
 
 /// Reads a stored document, which another version of the program may have written.
-fn parse(text: &str) -> Result<Document, String> {
-    let value: serde_json::Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    if value.get("schema").and_then(serde_json::Value::as_str) != Some(DOCUMENT_SCHEMA) {
-        return Err("it was stored by another version, without all that it was made from".to_owned());
+fn parse(text: &str) -> Result<Document, Unreadable> {
+    let damaged = |error: serde_json::Error| Unreadable::Damaged(error.to_string());
+    let value: serde_json::Value = serde_json::from_str(text).map_err(damaged)?;
+    match value.get("schema") {
+        Some(serde_json::Value::String(schema)) if schema == DOCUMENT_SCHEMA => {}
+        // The first versions stored objects without a schema.
+        None | Some(serde_json::Value::String(_)) if value.is_object() => {
+            let text = "it was stored by another version, without all that it was made from";
+            return Err(Unreadable::Version(text.to_owned()));
+        }
+        _ => return Err(Unreadable::Damaged("it is no record of a decision".to_owned())),
     }
-    let document: Document = serde_json::from_value(value)
-        .map_err(|error| format!("it was stored by another version: {error}"))?;
+    let document: Document = serde_json::from_value(value).map_err(damaged)?;
     if document.record.is_whole() {
         Ok(document)
     } else {
-        Err("it names targets that it does not list".to_owned())
+        Err(Unreadable::Damaged("it names targets that it does not list".to_owned()))
     }
+}
+
+fn damaged_record(message: String) -> Error {
+    Error::Finding { kind: ErrorKind::Store, message, advice: Some(DAMAGED_ADVICE.to_owned()) }
 }
 
 impl Kept {
     /// The whole decision.
     ///
     /// # Errors
-    /// When it was stored by a version that kept less.
+    /// When it was stored by a version that kept less, or is damaged.
     pub fn replayable(&self) -> Result<&Document, Error> {
-        let refuse =
-            |reason: &String| Error::Usage(format!("decision {} cannot be replayed: {reason}", self.id));
-        self.document.as_ref().map_err(refuse)
+        self.document.as_ref().map_err(|reason| {
+            let text = format!("decision {} cannot be made again: {reason}", self.id);
+            match reason {
+                Unreadable::Version(_) => Error::Usage(text),
+                Unreadable::Damaged(_) => damaged_record(text),
+            }
+        })
     }
 }
 

@@ -53,6 +53,16 @@ pub struct StoredDecision {
     pub created_unix_ms: i64,
 }
 
+/// A row that does not hold what was written into it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the row of decision {id} is damaged: {reason}")]
+pub struct DamagedDecision {
+    /// The row.
+    pub id: DecisionId,
+    /// What is wrong in it.
+    pub reason: String,
+}
+
 /// What came of a decision that was carried out.
 #[derive(Debug, Clone, Copy)]
 pub struct NewOutcome<'a> {
@@ -145,8 +155,11 @@ impl Store {
         })
     }
 
-    /// The decision in a row.
-    pub fn decision(&self, id: DecisionId) -> Result<Option<StoredDecision>, StoreError> {
+    /// The decision in a row; the inner error says that the row cannot be read.
+    pub fn decision(
+        &self,
+        id: DecisionId,
+    ) -> Result<Option<Result<StoredDecision, DamagedDecision>>, StoreError> {
         self.read("read a decision", |connection| {
             let found = connection
                 .prepare_cached(
@@ -157,14 +170,17 @@ impl Store {
                      LEFT JOIN target ON target.id = decision.chosen_target_id
                      WHERE decision.id = ?1",
                 )?
-                .query_row([id], |row| stored_decision(row, 0))
+                .query_row([id], readable_decision)
                 .optional()?;
             Ok(found)
         })
     }
 
-    /// The latest `limit` decisions, newest first.
-    pub fn latest_decisions(&self, limit: u32) -> Result<Vec<StoredDecision>, StoreError> {
+    /// The latest `limit` decisions, newest first; a row that cannot be read takes nothing from the others.
+    pub fn latest_decisions(
+        &self,
+        limit: u32,
+    ) -> Result<Vec<Result<StoredDecision, DamagedDecision>>, StoreError> {
         self.read("read the decisions", |connection| {
             let mut query = connection.prepare_cached(
                 "SELECT decision.id, model_case.digest, workload, goal, accuracy, target.key, document,
@@ -174,7 +190,7 @@ impl Store {
                  LEFT JOIN target ON target.id = decision.chosen_target_id
                  ORDER BY decision.id DESC LIMIT ?1",
             )?;
-            Ok(query.query_map([limit], |row| stored_decision(row, 0))?.collect::<Result<_, _>>()?)
+            Ok(query.query_map([limit], readable_decision)?.collect::<Result<_, _>>()?)
         })
     }
 
@@ -298,6 +314,12 @@ fn latest_verifications(
         })
     })?;
     Ok(verifications.collect::<Result<_, _>>()?)
+}
+
+/// Reads a decision, or its number and what is wrong in its row.
+fn readable_decision(row: &Row<'_>) -> rusqlite::Result<Result<StoredDecision, DamagedDecision>> {
+    let id = row.get(0)?;
+    Ok(stored_decision(row, 0).map_err(|error| DamagedDecision { id, reason: error.to_string() }))
 }
 
 /// Reads a decision from eight columns, the first of which is at `first`.

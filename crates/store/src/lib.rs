@@ -42,7 +42,8 @@ pub use catalogue::{ModelRecord, StoredDiscovery, StoredModel, StoredTarget};
 pub use chip_figures::StoredChipFigure;
 pub use column::{CampaignId, DecisionId, HostId, OriginId, TargetId, TrialId, VerificationId};
 pub use decisions::{
-    NewDecision, NewOutcome, NewVerification, StoredDecision, StoredOutcome, StoredVerification,
+    DamagedDecision, NewDecision, NewOutcome, NewVerification, StoredDecision, StoredOutcome,
+    StoredVerification,
 };
 pub use error::{Cause, OpenError, StoreError};
 pub use fits::{NewFit, StoredFit};

@@ -3,15 +3,18 @@
 use super::*;
 
 #[track_caller]
-fn check(document: &str, expected: &str) {
+fn check(document: &str, is_damaged: bool, expected: &str) {
     let refused = parse(document).unwrap_err();
-    assert!(refused.contains(expected), "{refused}");
+    assert_eq!(matches!(refused, Unreadable::Damaged(_)), is_damaged, "{refused}");
+    assert!(refused.to_string().contains(expected), "{refused}");
 }
 
 #[test]
 fn a_document_that_cannot_be_replayed_says_why() {
-    check("{", "EOF");
-    check("7", "another version");
-    check(r#"{"model":"m","chosen":"cpu/ort"}"#, "another version, without all that it was made from");
-    check(r#"{"schema":"siliconroute.stored-decision/1","occasion":"route"}"#, "missing field");
+    check("{", true, "damaged: EOF");
+    check("7", true, "no record of a decision");
+    check(r#"{"schema":7}"#, true, "no record of a decision");
+    check(r#"{"schema":"siliconroute.stored-decision/9"}"#, false, "another version");
+    check(r#"{"model":"m","chosen":"cpu/ort"}"#, false, "another version, without all that it was made from");
+    check(r#"{"schema":"siliconroute.stored-decision/1","occasion":"route"}"#, true, "missing field");
 }

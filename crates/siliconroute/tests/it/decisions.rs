@@ -70,7 +70,7 @@ fn a_checked_decision_has_its_regret_and_repeats() {
     let simulated = simulated(Behaviour::default());
     simulated.up();
     let router = simulated.router();
-    let decisions = router.decisions(1000).unwrap();
+    let decisions: Vec<_> = router.decisions(1000).unwrap().into_iter().map(Result::unwrap).collect();
     assert!(!decisions.is_empty());
     for kept in &decisions {
         let document = kept.replayable().unwrap();

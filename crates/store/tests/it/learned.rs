@@ -93,14 +93,14 @@ fn decisions_round_trip() {
     let (_, target, [case, other]) = prepare(&store);
     let id = store.record_decision(&decision(case.id, Some(target))).unwrap();
     let none = store.record_decision(&decision(other.id, None)).unwrap();
-    let stored = store.decision(id).unwrap().unwrap();
+    let stored = store.decision(id).unwrap().unwrap().unwrap();
     assert_eq!((stored.id, stored.case, stored.workload), (id, case.id, Workload::IdleLoaded));
     assert_eq!((stored.goal, stored.accuracy), (Goal::Fastest, AccuracyClass::Relaxed));
     assert_eq!(stored.chosen, Some(TargetKey("cpu/openvino".to_owned())));
     assert_eq!((stored.document.as_str(), stored.created_unix_ms), (r#"{"candidates":[]}"#, NOW));
-    assert_eq!(store.decision(none).unwrap().unwrap().chosen, None);
+    assert_eq!(store.decision(none).unwrap().unwrap().unwrap().chosen, None);
     assert_eq!(store.decision(DecisionId(99)).unwrap(), None);
-    let latest: Vec<_> = store.latest_decisions(1).unwrap().iter().map(|d| d.id).collect();
+    let latest: Vec<_> = store.latest_decisions(1).unwrap().into_iter().map(|d| d.unwrap().id).collect();
     assert_eq!(latest, [none]);
 }
 

@@ -101,7 +101,7 @@ fn a_store_of_every_version_opens_with_its_rows() {
                 (Some(MemoryLevel::Memory), 2)
             );
         }
-        let outcomes = store.outcomes(store.latest_decisions(1).unwrap()[0].id).unwrap();
+        let outcomes = store.outcomes(store.latest_decisions(1).unwrap()[0].as_ref().unwrap().id).unwrap();
         assert_eq!(outcomes.len(), usize::from(index >= 8));
         let imported = store.imported_times().unwrap();
         assert_eq!(imported.len(), usize::from(index >= 6));

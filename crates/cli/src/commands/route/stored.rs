@@ -5,8 +5,8 @@
 use std::process::ExitCode;
 
 use serde_json::json;
-use siliconroute::decisions::{DecisionId, Kept};
-use siliconroute::wording::utc_minute;
+use siliconroute::decisions::{DAMAGED_ADVICE, DamagedDecision, DecisionId, Kept, Unreadable};
+use siliconroute::wording::{counted, utc_minute};
 use siliconroute::{Error, ErrorKind};
 
 use super::{document, listing};
@@ -20,7 +20,7 @@ pub(super) fn list(session: &Session<'_>, limit: u32) -> Result<ExitCode, Error>
     if output.json {
         output.document(&json!({
             "schema": "siliconroute.decisions/1",
-            "decisions": kept.iter().map(described).collect::<Vec<_>>(),
+            "decisions": kept.iter().map(shown).collect::<Vec<_>>(),
         }));
         return Ok(ExitCode::SUCCESS);
     }
@@ -29,7 +29,24 @@ pub(super) fn list(session: &Session<'_>, limit: u32) -> Result<ExitCode, Error>
         return Ok(ExitCode::SUCCESS);
     }
     let mut listed = table(&["#id", "made (UTC)", "for", "case", "chosen", "outcome"]);
+    let mut unreadable: Vec<String> = Vec::new();
     for kept in &kept {
+        let kept = match kept {
+            Ok(kept) => kept,
+            Err(damaged) => {
+                unreadable.push(damaged.to_string());
+                let dash = || "–".to_owned();
+                listed.add_row([damaged.id.to_string(), dash(), dash(), dash(), dash(), DAMAGED.to_owned()]);
+                continue;
+            }
+        };
+        if let Err(reason) = &kept.document {
+            unreadable.push(format!("decision {} cannot be made again: {reason}", kept.id));
+        }
+        if kept.damaged_outcomes > 0 {
+            let outcomes = counted(kept.damaged_outcomes, "outcome");
+            unreadable.push(format!("{outcomes} of decision {} cannot be read", kept.id));
+        }
         let document = kept.document.as_ref().ok();
         listed.add_row([
             kept.id.to_string(),
@@ -41,6 +58,13 @@ pub(super) fn list(session: &Session<'_>, limit: u32) -> Result<ExitCode, Error>
         ]);
     }
     output.table(&listed);
+    let told = !unreadable.is_empty();
+    for text in unreadable {
+        output.paragraph(text);
+    }
+    if told {
+        output.paragraph(format!("what can be done about them: {DAMAGED_ADVICE}"));
+    }
     output.paragraph("`siliconroute route --replay ID` makes one of them again from what is stored of it");
     Ok(ExitCode::SUCCESS)
 }
@@ -85,8 +109,14 @@ pub(super) fn replay(session: &Session<'_>, id: i64) -> Result<ExitCode, Error> 
     failure.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
+/// What the table says of a record that cannot be read.
+const DAMAGED: &str = "damaged record";
+
 /// What came of a decision, in a few words.
 fn outcome(kept: &Kept) -> String {
+    if matches!(kept.document, Err(Unreadable::Damaged(_))) {
+        return DAMAGED.to_owned();
+    }
     let carried = kept.outcomes.last().map(|carried| match &carried.target {
         Some(target) if Some(target) != kept.chosen.as_ref() => format!("answered by {target}"),
         Some(_) => optional(carried.last_run_ms, milliseconds),
@@ -97,15 +127,24 @@ fn outcome(kept: &Kept) -> String {
     carried.or(checked).unwrap_or_else(|| "–".to_owned())
 }
 
+/// A stored decision for scripts, or what is known of one whose row is damaged.
+fn shown(kept: &Result<Kept, DamagedDecision>) -> serde_json::Value {
+    match kept {
+        Ok(kept) => described(kept),
+        Err(damaged) => json!({"id": damaged.id.0, "damaged": true, "unreadable": damaged.to_string()}),
+    }
+}
+
 /// A stored decision for scripts.
 fn described(kept: &Kept) -> serde_json::Value {
     let mut shown = json!({
         "id": kept.id.0, "created_unix_ms": kept.created_unix_ms, "case_id": kept.case_id, "case": kept.case,
         "workload": kept.workload, "goal": kept.goal, "accuracy": kept.accuracy, "chosen": kept.chosen,
-        "outcomes": kept.outcomes, "regret_pct": kept.regret_pct,
+        "outcomes": kept.outcomes, "damaged_outcomes": kept.damaged_outcomes, "regret_pct": kept.regret_pct,
+        "damaged": matches!(kept.document, Err(Unreadable::Damaged(_))),
     });
     match &kept.document {
-        Err(reason) => shown["unreadable"] = json!(reason),
+        Err(reason) => shown["unreadable"] = json!(reason.to_string()),
         Ok(document) => {
             let record = &document.record;
             let decision = record.replay();
