@@ -3,6 +3,7 @@
 //! Invariant: a fault is a finding and never the end of the examination: whatever can still be looked at is,
 //! with a stand-in where a part is unusable. Only the user's wish to stop ends it early.
 
+mod campaigns;
 mod fetching;
 
 use std::path::PathBuf;
@@ -230,6 +231,9 @@ impl Router {
             checks.iter().any(|check| check.subject == "store" && check.health == Health::Good);
         self.diagnose_packages(&mut checks, listener)?;
         self.diagnose_models(&mut checks, listener)?;
+        if store_is_sound {
+            checks.extend(self.diagnose_campaigns());
+        }
         let targets = match self.targets(listener) {
             Ok(targets) => targets,
             Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),

@@ -151,6 +151,11 @@ impl Router {
     ) -> Result<Measured, Error> {
         let targets = &*self.mark_suspects(jobs, targets, listener)?;
         let host = self.record_machine()?;
+        // Whoever holds the turn to measure is the only one who does.
+        let abandoned = self.store.close_abandoned_campaigns()?;
+        if abandoned > 0 {
+            tracing::info!("{abandoned} campaigns had begun and ended with their program");
+        }
         let campaign = self.store.begin_campaign(&NewCampaign {
             host: Some(host),
             purpose: order.purpose,

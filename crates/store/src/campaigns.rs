@@ -119,21 +119,19 @@ impl Store {
         })
     }
 
-    /// Marks running campaigns that began before a moment as interrupted, and says how many there were.
-    ///
-    /// Whether their process still lives cannot be told reliably, so the caller chooses a moment long enough ago.
-    pub fn close_abandoned_campaigns(
-        &self,
-        started_before_unix_ms: i64,
-        now_unix_ms: i64,
-    ) -> Result<usize, StoreError> {
+    /// Marks as interrupted the running campaigns that measure, and says how many there were; for whoever holds the
+    /// lock under which alone such campaigns run. They ended when they were last heard of: at the begin of their last
+    /// trial, or of their own. Campaigns of served runs need no lock and stay as they are.
+    pub fn close_abandoned_campaigns(&self) -> Result<usize, StoreError> {
         self.write("close abandoned campaigns", |transaction| {
             let changed = transaction
                 .prepare_cached(
-                    "UPDATE campaign SET state = 'interrupted', finished_unix_ms = ?2
-                     WHERE state = 'running' AND started_unix_ms < ?1",
+                    "UPDATE campaign SET state = 'interrupted', finished_unix_ms = max(
+                         started_unix_ms,
+                         coalesce((SELECT max(started_unix_ms) FROM trial WHERE campaign_id = campaign.id), 0))
+                     WHERE state = 'running' AND purpose <> ?1",
                 )?
-                .execute([started_before_unix_ms, now_unix_ms])?;
+                .execute([Name(Purpose::Served)])?;
             Ok(changed)
         })
     }

@@ -138,7 +138,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store.db");
         let writer = Store::open(&path, &OpenOptions::default()).unwrap();
-        writer.close_abandoned_campaigns(0, 0).unwrap();
+        writer.close_abandoned_campaigns().unwrap();
         let log = beside(&path, WRITE_AHEAD_LOG);
         assert!(has_log(&path) && fs::metadata(&log).unwrap().len() > 0);
         let original = open_elsewhere(&path, 50).unwrap();

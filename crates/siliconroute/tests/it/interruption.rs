@@ -8,7 +8,7 @@ use siliconroute::identify::{ChipSample, OpenSensors, ProcessChipUse, Sensors};
 use siliconroute::measure::{Job, Order};
 use siliconroute::{Error, Router};
 use siliconroute_core::trial::Purpose;
-use siliconroute_store::CampaignState;
+use siliconroute_store::{CampaignState, NewCampaign};
 
 use crate::simulated::{DECIDED, GPU, LEARNED, Notices, SUSTAINED, Simulated, key, question};
 
@@ -52,6 +52,49 @@ fn an_interrupted_campaign_is_recorded_as_such() {
     let campaigns = router.store().campaigns().unwrap();
     assert_eq!(campaigns.len(), 1);
     assert_ne!(campaigns[0].state, CampaignState::Finished);
+}
+
+#[test]
+fn a_campaign_whose_program_is_gone_ended_early() {
+    let simulated = Simulated::usual();
+    let router = simulated.router();
+    let targets = router.targets(&mut Silent).unwrap();
+    let begun = || {
+        let campaign = NewCampaign {
+            host: None,
+            purpose: Purpose::Bench,
+            seed: 1,
+            program_version: "0",
+            program_commit: None,
+            started_unix_ms: 1_700_000_000_000,
+            plan: "{}",
+        };
+        router.store().begin_campaign(&campaign).unwrap()
+    };
+    let told = || {
+        let checks = router.diagnose(&mut Silent).unwrap();
+        checks.into_iter().find(|check| check.subject == "campaigns").map(|check| check.finding)
+    };
+    assert_eq!(told(), None);
+    // As a program that was killed leaves it; its lock went with it.
+    let killed = begun();
+    let finding = told().unwrap();
+    assert!(
+        finding.starts_with(&format!("1 campaign ended early, since the program was ended: {killed}")),
+        "{finding}"
+    );
+    let lock = std::fs::File::create(simulated.home.path().join("measuring.lock")).unwrap();
+    lock.lock().unwrap();
+    assert_eq!(told().unwrap(), format!("under way: {killed} (bench, begun 2023-11-14 22:13 UTC, 0 trials)"));
+    drop(lock);
+    let question = question(&router, "mlp-128w-4l", 1);
+    let job =
+        Job { model: question.model, case: question.case, workload: SUSTAINED, targets: vec![key(GPU)] };
+    let sampling = router.sampling();
+    router.measure(&[job], &targets, &Order::new(Purpose::Bench, &sampling), &mut Silent).unwrap();
+    let states: Vec<_> = router.store().campaigns().unwrap().iter().map(|it| it.state).collect();
+    assert_eq!(states, [CampaignState::Interrupted, CampaignState::Finished]);
+    assert_eq!(told(), None);
 }
 
 #[test]

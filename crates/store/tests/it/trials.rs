@@ -227,13 +227,23 @@ fn campaigns_end_once() {
     assert_eq!((running[0].state, running[0].finished_unix_ms), (CampaignState::Running, None));
     assert_eq!(running[1].hardware_id.as_deref(), Some("x86_64_chip"));
 
-    assert_eq!(store.close_abandoned_campaigns(NOW + 50, NOW + 200).unwrap(), 1);
     store.finish_campaign(second, true, NOW + 300).unwrap();
+    let served = siliconroute_store::NewCampaign { purpose: Purpose::Served, ..new };
+    store.begin_campaign(&served).unwrap();
+    assert_eq!(store.close_abandoned_campaigns().unwrap(), 1);
     let again = store.finish_campaign(second, false, NOW + 400);
     assert!(matches!(again, Err(StoreError::Refused { .. })), "{again:?}");
     let ended: Vec<_> = store.campaigns().unwrap().iter().map(|c| (c.state, c.finished_unix_ms)).collect();
     assert_eq!(
         ended,
-        [(CampaignState::Interrupted, Some(NOW + 200)), (CampaignState::Finished, Some(NOW + 300))]
+        [
+            // It was last heard of when its trial began.
+            (
+                CampaignState::Interrupted,
+                Some(store.trial_summaries(&TrialFilter::default()).unwrap()[0].started_unix_ms)
+            ),
+            (CampaignState::Finished, Some(NOW + 300)),
+            (CampaignState::Running, None),
+        ]
     );
 }
