@@ -27,7 +27,7 @@ use siliconroute::home::Home;
 use siliconroute::machine::HostProfile;
 use siliconroute::models::{Given, KnownModel};
 use siliconroute::run::Routing;
-use siliconroute::settings::{Settings, parse_accuracy, parse_goal, parse_workload};
+use siliconroute::settings::{Settings, bounds, parse_accuracy, parse_goal, parse_workload};
 use siliconroute::tuning::Anew;
 use siliconroute::{Error, Options, Router, array_file};
 use siliconroute_core::decide::Limits;
@@ -193,28 +193,34 @@ pub(crate) fn routing(arguments: &CaseArguments) -> Result<Routing, Error> {
     })
 }
 
+/// A bound as a person would write it.
+fn plain(bound: f64) -> String {
+    if (1e-4..1e10).contains(&bound) { bound.to_string() } else { format!("{bound:e}") }
+}
+
 /// What the arguments say that a target must keep to.
 fn limits(arguments: &CaseArguments) -> Result<Limits, Error> {
-    let positive = |flag: &str, what: &str, value: Option<f64>| match value {
-        // As nanoseconds, or a millionth of it, it has to be a number still.
-        Some(value) if !(1e-9..=1e15).contains(&value) => {
-            Err(Error::Usage(format!("{flag} {value} is no number of {what}; give one from 1e-9 to 1e15")))
+    let within = |flag: &str, what: &str, value: Option<f64>, low: f64, high: f64| match value {
+        Some(value) if !(low..=high).contains(&value) => {
+            let (low, high) = (plain(low), plain(high));
+            Err(Error::Usage(format!("{flag} {value} is no number of {what}; give one from {low} to {high}")))
         }
         value => Ok(value),
     };
-    let memory_bytes = match arguments.ram_budget {
-        None => None,
-        Some(mebibytes) => {
-            Some(mebibytes.checked_mul(1 << 20).filter(|bytes| *bytes > 0).ok_or_else(|| {
-                Error::Usage(format!("--ram-budget {mebibytes} is no size of memory; give MiB, such as 512"))
-            })?)
-        }
+    // As nanoseconds, or a millionth of it, it has to be a number still.
+    let positive = |flag, what, value| within(flag, what, value, 1e-9, 1e15);
+    // A flag takes what the setting of the same meaning takes.
+    let as_setting = |flag, what, value, key| {
+        let (low, high) = bounds(key).expect("a setting that is a budget has bounds");
+        within(flag, what, value, low, high)
     };
+    let mebibytes = arguments.ram_budget;
+    as_setting("--ram-budget", "MiB", mebibytes.map(|it| it as f64), "ram_budget_mib")?;
     Ok(Limits {
         deadline_ns: positive("--deadline", "milliseconds", arguments.deadline)?.map(|ms| ms * 1e6),
         least_per_second: positive("--throughput", "inferences a second", arguments.throughput)?,
-        memory_bytes,
-        power_watts: positive("--power-budget", "watts", arguments.power_budget)?,
+        memory_bytes: mebibytes.map(|mebibytes| mebibytes << 20),
+        power_watts: as_setting("--power-budget", "watts", arguments.power_budget, "power_budget_watts")?,
     })
 }
 

@@ -3,6 +3,8 @@
 //! Invariant: a flag beats the environment, which beats the file, which beats the default; an unknown
 //! key or an unusable value is refused, never passed over.
 
+mod definitions;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -13,6 +15,8 @@ use siliconroute_core::decide::{BusyChip, HotChip, Rules};
 use siliconroute_core::{AccuracyClass, Goal, Workload};
 use siliconroute_engine::regular_file::read_regular;
 
+pub use self::definitions::bounds;
+use self::definitions::{DEFINITIONS, Definition, Kind};
 use crate::quarantine::Quarantine;
 
 /// Where a setting's value came from.
@@ -111,15 +115,8 @@ pub enum SettingsError {
         /// The value.
         value: String,
         /// What it must be.
-        expected: &'static str,
+        expected: String,
     },
-}
-
-struct Definition {
-    key: &'static str,
-    default: &'static str,
-    expected: &'static str,
-    meaning: &'static str,
 }
 
 /// No settings file is larger, with comments of every kind.
@@ -130,177 +127,6 @@ const PREFIX: &str = "SILICONROUTE_";
 
 /// Environment variables with the prefix that are no settings.
 const OTHER_VARIABLES: &[&str] = &[crate::home::HOME_VARIABLE];
-
-const DEFINITIONS: &[Definition] = &[
-    Definition {
-        key: "accuracy",
-        default: "standard",
-        expected: "exact, standard or relaxed",
-        meaning: "how far outputs may lie from the reference",
-    },
-    Definition {
-        key: "autotune",
-        default: "true",
-        expected: "true or false",
-        meaning: "measure how many threads are best; else 4 and Static",
-    },
-    Definition {
-        key: "busy_chip_factor",
-        default: "1.3",
-        expected: "a number from 1 to 100",
-        meaning: "how much slower a busy GPU or NPU counts",
-    },
-    Definition {
-        key: "busy_chip_percent",
-        default: "80",
-        expected: "a number from 0 to 100, or off",
-        meaning: "a GPU or NPU that others load over this is busy",
-    },
-    Definition {
-        key: "cold_start_percent",
-        default: "30",
-        expected: "a number from 0 to 100, or off",
-        meaning: "a cold start leaves the CPU only for a target that is faster by over this",
-    },
-    Definition {
-        key: "exploration_percent",
-        default: "1",
-        expected: "a number from 0 to 100, or off",
-        meaning: "the share of the time of served runs that exploring may cost",
-    },
-    Definition {
-        key: "free_memory",
-        default: "true",
-        expected: "true or false",
-        meaning: "leave out targets that were seen to take more memory than is free",
-    },
-    Definition {
-        key: "goal",
-        default: "fastest",
-        expected: "fastest, battery, balanced or cool",
-        meaning: "what decisions aim at",
-    },
-    Definition {
-        key: "hot_chip_celsius",
-        default: "75",
-        expected: "a number from 0 to 200, or off",
-        meaning: "with the goal cool, a chip counts as slower from here on",
-    },
-    Definition {
-        key: "hot_chip_limit_celsius",
-        default: "87",
-        expected: "a number from 0 to 200",
-        meaning: "with the goal cool, a chip over this is left out",
-    },
-    Definition {
-        key: "low_battery_percent",
-        default: "30",
-        expected: "a number from 0 to 100, or off",
-        meaning: "on battery with less charge, energy decides",
-    },
-    Definition {
-        key: "offline",
-        default: "false",
-        expected: "true or false",
-        meaning: "fetch no packages and no models",
-    },
-    Definition {
-        key: "power_budget_watts",
-        default: "off",
-        expected: "a number from 0 to 100000, or off",
-        meaning: "leave out targets that draw more at work",
-    },
-    Definition {
-        key: "quarantine",
-        default: "true",
-        expected: "true or false",
-        meaning: "leave out targets that failed lately",
-    },
-    Definition {
-        key: "quarantine_failures",
-        default: "2",
-        expected: "a whole number from 1 to 1000",
-        meaning: "failures in a row after which a target is left out",
-    },
-    Definition {
-        key: "quarantine_limit_minutes",
-        default: "1440",
-        expected: "a whole number from 1 to 525600",
-        meaning: "the longest that a target is left out; after as long its failures are forgotten",
-    },
-    Definition {
-        key: "quarantine_minutes",
-        default: "10",
-        expected: "a whole number from 1 to 525600",
-        meaning: "how long a target is left out first; each further failure doubles it",
-    },
-    Definition {
-        key: "ram_budget_mib",
-        default: "off",
-        expected: "a whole number from 1 to 1000000000, or off",
-        meaning: "leave out targets that were seen to take more memory",
-    },
-    Definition {
-        key: "read_only",
-        default: "false",
-        expected: "true or false",
-        meaning: "keep nothing: work on a copy of the store",
-    },
-    Definition {
-        key: "seed",
-        default: "1",
-        expected: "a whole number",
-        meaning: "seed of input values and of the order of trials",
-    },
-    Definition {
-        key: "software_adapters",
-        default: "false",
-        expected: "true or false",
-        meaning: "take software imitations of a GPU for targets",
-    },
-    Definition {
-        key: "telemetry_period_ms",
-        default: "1000",
-        expected: "a whole number from 100 to 60000",
-        meaning: "time between two looks at the sensors",
-    },
-    Definition {
-        key: "trial_budget_ms",
-        default: "200",
-        expected: "a whole number from 1 to 600000",
-        meaning: "time for the samples of one trial beyond the least number",
-    },
-    Definition {
-        key: "tuning_budget_ms",
-        default: "140",
-        expected: "a whole number from 1 to 60000",
-        meaning: "time after which a tuning begins no further round",
-    },
-    Definition {
-        key: "tuning_threads",
-        default: "16",
-        expected: "a whole number from 1 to 1024",
-        meaning: "the most threads that a tuning tries",
-    },
-    Definition {
-        key: "volatility_percent",
-        default: "15",
-        expected: "a number from 0 to 100, or off",
-        meaning: "of two targets within this that cannot be told apart, take the steadier",
-    },
-    Definition {
-        key: "worker_deadline_s",
-        default: "60",
-        expected: "a whole number from 1 to 86400",
-        meaning: "a worker that does not answer for so long is ended",
-    },
-    Definition {
-        key: "worker_memory_percent",
-        default: "70",
-        expected: "a whole number from 1 to 100",
-        meaning: "a worker that holds more of the machine's memory is ended",
-    },
-];
 
 /// All settings, checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -384,7 +210,8 @@ impl Settings {
             // A value that a nearer origin overrides must be usable too.
             Self::check(shown.clone(), path.clone())?;
         }
-        Self::check(shown, path)
+        // What a nearer origin overrides may well be out of proportion to the rest.
+        Self::check(shown, path)?.consistent()
     }
 
     /// The settings where nothing is set.
@@ -408,28 +235,50 @@ impl Settings {
         let values = Values { shown: &shown, file: file.as_deref() };
         Ok(Self {
             accuracy: values.parse("accuracy", parse_accuracy)?,
-            autotune: values.parse("autotune", |text| text.parse().ok())?,
+            autotune: values.switch("autotune")?,
             goal: values.parse("goal", parse_goal)?,
             rules: values.rules()?,
-            power_budget_watts: values.limit("power_budget_watts", 100_000.0)?,
-            ram_budget_mib: values.parse("ram_budget_mib", |text| match text {
-                "off" => Some(None),
-                text => in_range(text, 1, 1_000_000_000).map(Some),
-            })?,
+            power_budget_watts: values.number("power_budget_watts")?,
+            ram_budget_mib: values.whole("ram_budget_mib")?,
             quarantine: values.quarantine()?,
-            exploration_share: values.limit("exploration_percent", 100.0)?.map(|percent| percent / 100.0),
-            offline: values.parse("offline", |text| text.parse().ok())?,
-            read_only: values.parse("read_only", |text| text.parse().ok())?,
+            exploration_share: values.share("exploration_percent")?,
+            offline: values.switch("offline")?,
+            read_only: values.switch("read_only")?,
             seed: values.parse("seed", |text| text.parse().ok())?,
-            software_adapters: values.parse("software_adapters", |text| text.parse().ok())?,
-            telemetry_period_ms: values.parse("telemetry_period_ms", |text| in_range(text, 100, 60_000))?,
-            trial_budget_ms: values.parse("trial_budget_ms", |text| in_range(text, 1, 600_000))?,
-            tuning_budget_ms: values.parse("tuning_budget_ms", |text| in_range(text, 1, 60_000))?,
-            tuning_threads: values.parse("tuning_threads", |text| in_range(text, 1, 1024))?,
-            worker_deadline_s: values.parse("worker_deadline_s", |text| in_range(text, 1, 86_400))?,
-            worker_memory_percent: values.parse("worker_memory_percent", |text| in_range(text, 1, 100))?,
+            software_adapters: values.switch("software_adapters")?,
+            telemetry_period_ms: values.count("telemetry_period_ms")?,
+            trial_budget_ms: values.count("trial_budget_ms")?,
+            tuning_budget_ms: values.count("tuning_budget_ms")?,
+            tuning_threads: values.count("tuning_threads")?,
+            worker_deadline_s: values.count("worker_deadline_s")?,
+            worker_memory_percent: values.count("worker_memory_percent")?,
             shown,
             file,
+        })
+    }
+
+    /// Itself, unless a limit lies below what it is to limit.
+    fn consistent(self) -> Result<Self, SettingsError> {
+        let Quarantine { first, longest, .. } = self.quarantine;
+        let hot = self.rules.hot_chip.is_some_and(|hot| hot.from_celsius > hot.over_celsius);
+        let pairs = [
+            ("quarantine_limit_minutes", "quarantine_minutes", longest < first),
+            ("hot_chip_limit_celsius", "hot_chip_celsius", hot),
+        ];
+        let Some((limit, limited, _)) = pairs.into_iter().find(|(_, _, is_below)| *is_below) else {
+            return Ok(self);
+        };
+        let shown = |key| self.shown.iter().find(|shown| shown.key == key).expect("every setting is shown");
+        let (of_limit, of_limited) = (shown(limit), shown(limited));
+        Err(SettingsError::Value {
+            key: limit,
+            place: place(of_limit, self.file.as_deref()),
+            value: of_limit.value.clone(),
+            expected: format!(
+                "at least `{limited}`, which is {} ({})",
+                of_limited.value,
+                place(of_limited, self.file.as_deref())
+            ),
         })
     }
 }
@@ -448,54 +297,83 @@ struct Values<'a> {
 }
 
 impl Values<'_> {
+    fn definition(key: &str) -> &'static Definition {
+        DEFINITIONS.iter().find(|d| d.key == key).expect("every setting has a definition")
+    }
+
     fn parse<T>(&self, key: &'static str, parse: impl Fn(&str) -> Option<T>) -> Result<T, SettingsError> {
         let shown = self.shown.iter().find(|shown| shown.key == key).expect("every setting has a definition");
-        let definition = DEFINITIONS.iter().find(|d| d.key == key).expect("every setting has a definition");
         parse(&shown.value).ok_or_else(|| SettingsError::Value {
             key,
             place: place(shown, self.file),
             value: shown.value.clone(),
-            expected: definition.expected,
+            expected: Self::definition(key).kind.to_string(),
         })
     }
-}
 
-impl Values<'_> {
+    fn switch(&self, key: &'static str) -> Result<bool, SettingsError> {
+        self.parse(key, |text| text.parse().ok())
+    }
+
+    /// A whole number within its bounds, or `None` for `off`.
+    fn whole(&self, key: &'static str) -> Result<Option<u64>, SettingsError> {
+        let within = |text: &str| match Self::definition(key).kind {
+            Kind::Whole { off: true, .. } if text == "off" => Some(None),
+            Kind::Whole { low, high, .. } => {
+                text.parse().ok().filter(|value| (low..=high).contains(value)).map(Some)
+            }
+            _ => None,
+        };
+        self.parse(key, within)
+    }
+
+    /// A whole number that is never off.
+    fn count(&self, key: &'static str) -> Result<u64, SettingsError> {
+        Ok(self.whole(key)?.expect("a setting without `off` has a value"))
+    }
+
+    /// A number within its bounds, or `None` for `off`.
+    fn number(&self, key: &'static str) -> Result<Option<f64>, SettingsError> {
+        let within = |text: &str| match Self::definition(key).kind {
+            Kind::Number { off: true, .. } if text == "off" => Some(None),
+            Kind::Number { low, high, .. } => {
+                text.parse().ok().filter(|value| (low..=high).contains(value)).map(Some)
+            }
+            _ => None,
+        };
+        self.parse(key, within)
+    }
+
+    fn share(&self, key: &'static str) -> Result<Option<f64>, SettingsError> {
+        Ok(self.number(key)?.map(|percent| percent / 100.0))
+    }
+
     fn rules(&self) -> Result<Rules, SettingsError> {
-        let share = |key| Ok(self.limit(key, 100.0)?.map(|percent| percent / 100.0));
-        let factor = self.parse("busy_chip_factor", |text| number(text, 1.0, 100.0))?;
-        let over_celsius = self.parse("hot_chip_limit_celsius", |text| number(text, 0.0, 200.0))?;
+        let never_off = "a setting without `off` has a value";
+        let factor = self.number("busy_chip_factor")?.expect(never_off);
+        let over_celsius = self.number("hot_chip_limit_celsius")?.expect(never_off);
         Ok(Rules {
-            low_battery_percent: self.limit("low_battery_percent", 100.0)?,
+            low_battery_percent: self.number("low_battery_percent")?,
             busy_chip: self
-                .limit("busy_chip_percent", 100.0)?
+                .number("busy_chip_percent")?
                 .map(|over_percent| BusyChip { over_percent, factor }),
             hot_chip: self
-                .limit("hot_chip_celsius", 200.0)?
+                .number("hot_chip_celsius")?
                 .map(|from_celsius| HotChip { from_celsius, over_celsius }),
-            cold_start_margin: share("cold_start_percent")?,
-            volatility_band: share("volatility_percent")?,
-            quarantine: self.parse("quarantine", |text| text.parse().ok())?,
-            free_memory: self.parse("free_memory", |text| text.parse().ok())?,
+            cold_start_margin: self.share("cold_start_percent")?,
+            volatility_band: self.share("volatility_percent")?,
+            quarantine: self.switch("quarantine")?,
+            free_memory: self.switch("free_memory")?,
         })
     }
 
     fn quarantine(&self) -> Result<Quarantine, SettingsError> {
-        let minutes = |key| {
-            let minutes = self.parse(key, |text| in_range(text, 1, 525_600))?;
-            Ok(Duration::from_secs(minutes * 60))
-        };
-        let failures = self.parse("quarantine_failures", |text| in_range(text, 1, 1_000))?;
+        let minutes = |key| Ok(Duration::from_secs(self.count(key)? * 60));
         Ok(Quarantine {
-            failures: failures as u32,
+            failures: self.count("quarantine_failures")? as u32,
             first: minutes("quarantine_minutes")?,
             longest: minutes("quarantine_limit_minutes")?,
         })
-    }
-
-    /// A number from 0 to `high`, or `None` for `off`.
-    fn limit(&self, key: &'static str, high: f64) -> Result<Option<f64>, SettingsError> {
-        self.parse(key, |text| if text == "off" { Some(None) } else { number(text, 0.0, high).map(Some) })
     }
 }
 
@@ -512,14 +390,6 @@ pub fn parse_goal(text: &str) -> Option<Goal> {
 /// Reads a workload by its name.
 pub fn parse_workload(text: &str) -> Option<Workload> {
     Workload::ALL.into_iter().find(|workload| workload.name() == text)
-}
-
-fn in_range(text: &str, low: u64, high: u64) -> Option<u64> {
-    text.parse().ok().filter(|value| (low..=high).contains(value))
-}
-
-fn number(text: &str, low: f64, high: f64) -> Option<f64> {
-    text.parse().ok().filter(|value| (low..=high).contains(value))
 }
 
 fn unknown(key: &str, place: String) -> SettingsError {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use siliconroute::sampler::{Look, Sampler};
+use siliconroute::settings::bounds;
 use siliconroute::telemetry::{Recorder, SCHEMA, Telemetry};
 use siliconroute::{Error, ErrorKind};
 
@@ -46,7 +47,11 @@ pub(super) fn run(session: &Session<'_>, arguments: &Top, told: Told<'_>) -> Res
         arguments.seconds.map(|seconds| seconds_in(seconds, "--seconds", 0.1, 86_400.0)).transpose()?;
     let usual = Duration::from_millis(router.settings().telemetry_period_ms);
     let period = match arguments.interval {
-        Some(seconds) => seconds_in(seconds, "--interval", 0.1, 60.0)?,
+        Some(seconds) => {
+            // The flag takes what the setting takes, in its own unit.
+            let (low_ms, high_ms) = bounds("telemetry_period_ms").expect("a period has bounds");
+            seconds_in(seconds, "--interval", low_ms / 1e3, high_ms / 1e3)?
+        }
         None => whole.map_or(usual, |whole| usual.min(whole)),
     };
     if let (Some(interval), Some(seconds)) = (arguments.interval, arguments.seconds)

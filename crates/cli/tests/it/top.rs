@@ -99,7 +99,10 @@ fn refuses_times_that_make_no_sense() {
         sandbox.refuse(2, &[flag, "must be from", &which], &["top", flag, value]);
     }
     sandbox.refuse(2, &["--seconds", "which NaN is not"], &["top", "--seconds", "nan"]);
-    for flag in ["--deadline", "--throughput", "--power-budget"] {
+    for (flag, value) in [("--power-budget", "0"), ("--power-budget", "100001"), ("--ram-budget", "0")] {
+        sandbox.refuse(2, &[flag, "give one from "], &["route", "-m", MODEL, flag, value]);
+    }
+    for flag in ["--deadline", "--throughput"] {
         sandbox.refuse(2, &[flag, "give one from 1e-9 to 1e15"], &["route", "-m", MODEL, flag, "-5"]);
     }
     sandbox.refuse(2, &["--once", "--seconds"], &["top", "--once", "--seconds", "1"]);

@@ -70,3 +70,54 @@ fn a_syntax_error_has_line_and_column_and_one_line() {
 fn the_home_variable_is_no_setting() {
     assert!(resolve("", &[("SILICONROUTE_HOME", "/somewhere"), ("PATH", "x")], &[]).is_ok());
 }
+
+#[test]
+fn the_bounds_of_a_setting_are_those_that_its_refusal_names() {
+    for Definition { key, kind, .. } in DEFINITIONS {
+        let (low, high, off, step) = match *kind {
+            Kind::Whole { low, high, off } => (low as f64, high as f64, off, 1.0),
+            Kind::Number { low, high, off } => (low, high, off, 0.000_1),
+            _ => {
+                assert_eq!(bounds(key), None);
+                continue;
+            }
+        };
+        assert_eq!(bounds(key), Some((low, high)));
+        let variable = format!("SILICONROUTE_{}", key.to_ascii_uppercase());
+        let check = |value: String, is_taken: bool| {
+            // What limits another setting may be too low for it, which is another refusal.
+            let refused = |error: &SettingsError| error.to_string().contains(&kind.to_string());
+            for set in [
+                resolve(&format!("{key} = \"{value}\""), &[], &[]),
+                resolve("", &[(&variable, &value)], &[]),
+                resolve("", &[], &[(*key, &value)]),
+            ] {
+                assert_eq!(!set.as_ref().is_err_and(refused), is_taken, "{key} {value}: {set:?}");
+            }
+        };
+        check(low.to_string(), true);
+        check(high.to_string(), true);
+        check((low - step).to_string(), false);
+        check((high + step).to_string(), false);
+        check("off".to_owned(), off);
+        check("nan".to_owned(), false);
+    }
+    assert_eq!(bounds("nonsense"), None);
+}
+
+#[test]
+fn a_limit_below_what_it_limits_is_refused() {
+    #[track_caller]
+    fn check(file: &str, environment: &[(&str, &str)], refusal: Option<&str>) {
+        let said = resolve(file, environment, &[]).err().map(|error| error.to_string());
+        assert_eq!(said.is_some(), refusal.is_some(), "{said:?}");
+        assert!(said.is_none_or(|said| refusal.is_some_and(|part| said.contains(part))));
+    }
+    check("quarantine_minutes = 1440", &[], None);
+    check("quarantine_minutes = 1441", &[], Some("`quarantine_limit_minutes` (default) cannot be `1440`"));
+    check("quarantine_limit_minutes = 9", &[], Some("at least `quarantine_minutes`, which is 10 (default)"));
+    // The two may come from different places.
+    check("quarantine_minutes = 2000", &[("SILICONROUTE_QUARANTINE_LIMIT_MINUTES", "2000")], None);
+    check("hot_chip_celsius = 88", &[], Some("at least `hot_chip_celsius`, which is 88"));
+    check("hot_chip_celsius = \"off\"\nhot_chip_limit_celsius = 20", &[], None);
+}
