@@ -102,7 +102,7 @@ impl Arguments {
 const GLOBAL: &str = "Global options";
 
 /// What the help says of the home and of the variable that names it.
-const HOME: &str = "The home folder: store, packages, models, settings [env: SILICONROUTE_HOME]";
+const HOME: &str = "The home folder: store, packages, models, and settings in its config.toml [env: SILICONROUTE_HOME]";
 
 /// Flags that every command takes.
 #[derive(Debug, Args)]
@@ -561,6 +561,9 @@ pub(crate) enum ReplayPreset {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Config {
     /// Show every setting, its value and where the value came from.
+    ///
+    /// A flag beats the variable of a setting, which beats the file `config.toml` in the home folder, which holds a line
+    /// such as `goal = "battery"` for each setting that is not to have its default.
     Show,
 }
 

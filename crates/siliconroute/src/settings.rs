@@ -225,6 +225,11 @@ impl Settings {
         &self.shown
     }
 
+    /// The settings file, which need not exist; `None` where there is no home.
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
     /// Where a setting got its value: the file, the variable or the command line, as a person would find it.
     pub fn place(&self, key: &str) -> Option<String> {
         let shown = self.shown.iter().find(|shown| shown.key == key)?;

@@ -11,7 +11,7 @@ use crate::output::{Output, table};
 pub(super) fn run(command: &Config, settings: &Settings, output: &Output) -> ExitCode {
     let Config::Show = command;
     if output.json {
-        output.document(&json!({"schema": "siliconroute.config/1", "settings": settings.shown()}));
+        output.document(&json!({"schema": "siliconroute.config/1", "file": settings.file(), "settings": settings.shown()}));
     } else {
         let mut listed = table(&["setting", "value", "from", "variable", "meaning"]);
         for shown in settings.shown() {
@@ -19,6 +19,9 @@ pub(super) fn run(command: &Config, settings: &Settings, output: &Output) -> Exi
             listed.add_row([shown.key, &shown.value, &origin, &shown.variable, shown.meaning]);
         }
         output.table(&listed);
+        if let Some(file) = settings.file().filter(|_| !output.quiet) {
+            output.message(format!("the settings file is {}", file.display()));
+        }
     }
     ExitCode::SUCCESS
 }

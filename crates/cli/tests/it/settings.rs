@@ -61,6 +61,19 @@ fn refuses_a_settings_file_that_cannot_be_used() {
 }
 
 #[test]
+fn the_settings_file_is_named() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.path("home/config.toml");
+    let shown = sandbox.succeed(&["config", "show"]);
+    assert!(shown.err.contains(&format!("the settings file is {}", file.display())), "{}", shown.err);
+    let document = sandbox.document("siliconroute.config/1", &["config", "show"]);
+    assert_eq!(document["file"].as_str(), file.to_str());
+    for help in [&["config", "show", "--help"][..], &["up", "--help"]] {
+        assert!(sandbox.succeed(help).out.contains("config.toml"), "{help:?}");
+    }
+}
+
+#[test]
 fn refuses_an_environment_that_cannot_be_used() {
     let sandbox = Sandbox::new();
     let check = |variable: &str, value: &str, parts: &[&str]| {
