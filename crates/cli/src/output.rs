@@ -47,7 +47,9 @@ impl Output {
         let text = text.to_string();
         let text = visible(&text);
         match terminal_size::terminal_size_of(io::stdout()) {
-            Some((width, _)) => self.verbatim(&listing::broken(&text, usize::from(width.0))),
+            Some((width, _)) => {
+                self.verbatim(&listing::broken(&text, width.0, listing::PARAGRAPH).join("\n"));
+            },
             None => self.verbatim(&text),
         }
     }

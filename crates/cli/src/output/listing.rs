@@ -81,7 +81,7 @@ impl Listing {
         if usize::from(width) >= NARROWEST_GRID {
             return self.text(Some(width)).lines().map(str::to_owned).collect();
         }
-        self.rows.iter().flat_map(|cells| wrapped(&cells.join(": "), width)).collect()
+        self.rows.iter().flat_map(|cells| broken(&cells.join(": "), width, VIEW)).collect()
     }
 
     /// The characters that each column needs so that no word of up to `longest` characters is cut.
@@ -155,8 +155,23 @@ impl Listing {
     }
 }
 
-/// `text` in lines of `width` columns at most; those after the first are set in.
-pub(super) fn wrapped(text: &str, width: u16) -> Vec<String> {
+/// What is done with the lines of a text that is too long for one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Breaking {
+    /// What every line but the first begins with.
+    pub(super) indent: &'static str,
+    /// Whether a word that no line holds is cut; else it stands in a line of its own, longer than the others.
+    pub(super) cuts_words: bool,
+}
+
+/// Prose, whose paths and commands stay whole.
+pub(super) const PARAGRAPH: Breaking = Breaking { indent: "", cuts_words: false };
+
+/// A line of a view, of which nothing may lie beyond the screen.
+pub(super) const VIEW: Breaking = Breaking { indent: " ", cuts_words: true };
+
+/// `text` in lines of `width` columns, broken between its words.
+pub(super) fn broken(text: &str, width: u16, breaking: Breaking) -> Vec<String> {
     let (mut lines, room) = (vec![String::new()], usize::from(width).max(2));
     for word in text.split_whitespace() {
         let mut word = word;
@@ -164,7 +179,7 @@ pub(super) fn wrapped(text: &str, width: u16) -> Vec<String> {
             let line = lines.last_mut().expect("there is always a line");
             let begun = !line.trim().is_empty();
             let used = console::measure_text_width(line) + usize::from(begun);
-            if used + console::measure_text_width(word) <= room {
+            if used + console::measure_text_width(word) <= room || (!begun && !breaking.cuts_words) {
                 if begun {
                     line.push(' ');
                 }
@@ -172,7 +187,6 @@ pub(super) fn wrapped(text: &str, width: u16) -> Vec<String> {
                 break;
             }
             if !begun {
-                // A word that no line holds is cut.
                 let mut end = 0;
                 for (at, character) in word.char_indices() {
                     let next = at + character.len_utf8();
@@ -187,30 +201,10 @@ pub(super) fn wrapped(text: &str, width: u16) -> Vec<String> {
                     break;
                 }
             }
-            lines.push(" ".to_owned());
+            lines.push(breaking.indent.to_owned());
         }
     }
     lines
-}
-
-/// `text` in lines of at most `width` characters, broken between words alone; a longer word has a line of its own.
-pub(super) fn broken(text: &str, width: usize) -> String {
-    let (mut lines, mut line, mut filled) = (Vec::new(), String::new(), 0);
-    for word in text.split_whitespace() {
-        let length = word.chars().count();
-        if filled > 0 && filled + 1 + length > width {
-            lines.push(std::mem::take(&mut line));
-            filled = 0;
-        }
-        if filled > 0 {
-            line.push(' ');
-            filled += 1;
-        }
-        line.push_str(word);
-        filled += length;
-    }
-    lines.push(line);
-    lines.join("\n")
 }
 
 /// Text as it stands between tags.

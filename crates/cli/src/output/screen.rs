@@ -6,7 +6,7 @@ use std::io;
 
 use console::Term;
 
-use super::listing::{Listing, wrapped};
+use super::listing::{Listing, VIEW, broken};
 use super::visible::visible;
 
 /// A terminal on standard output that holds one frame.
@@ -28,7 +28,7 @@ impl Screen {
     pub(crate) fn draw(&mut self, title: &str, listing: &Listing, below: &[String]) -> io::Result<()> {
         let size = self.term.size();
         let (height, width) = (usize::from(size.0), size.1);
-        let text = |line: &str| wrapped(&visible(line), width);
+        let text = |line: &str| broken(&visible(line), width, VIEW);
         let lines: Vec<String> = text(title)
             .into_iter()
             .chain(listing.view(width))

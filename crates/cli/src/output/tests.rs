@@ -70,12 +70,16 @@ fn on_a_very_narrow_terminal_a_view_is_lines_of_whole_words() {
     assert_eq!(listing.view(20), told);
     assert!(listing.view(40).iter().any(|line| line.contains('│')));
     for width in 0..30 {
-        let lines = listing::wrapped("a few words, 人工智能人工智能人工 and averyverylongword", width);
+        let text = "a few words, 人工智能人工智能人工 and averyverylongword";
+        let lines = listing::broken(text, width, listing::VIEW);
         let widest = lines.iter().map(|line| console::measure_text_width(line)).max().unwrap();
         assert!(widest <= usize::from(width).max(3), "{width}: {lines:?}");
         let letters = |text: &str| text.split_whitespace().collect::<String>();
         let joined = letters(&lines.concat());
-        assert_eq!(joined, letters("a few words, 人工智能人工智能人工 and averyverylongword"));
+        assert_eq!(joined, letters(text));
+        let whole: Vec<String> = listing::broken(text, width, listing::PARAGRAPH);
+        assert_eq!(whole.join(" "), text, "{width}: no word is cut and no line set in");
+        assert!(whole.iter().all(|line| console::measure_text_width(line) <= usize::from(width).max(2) || !line.contains(' ')));
     }
     assert!(!listing.text(Some(20)).contains('│'), "{}", listing.text(Some(20)));
 }
