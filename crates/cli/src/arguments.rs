@@ -102,7 +102,8 @@ impl Arguments {
 const GLOBAL: &str = "Global options";
 
 /// What the help says of the home and of the variable that names it.
-const HOME: &str = "The home folder: store, packages, models, and settings in its config.toml [env: SILICONROUTE_HOME]";
+const HOME: &str =
+    "The home folder: store, packages, models, and settings in its config.toml [env: SILICONROUTE_HOME]";
 
 /// Flags that every command takes.
 #[derive(Debug, Args)]

@@ -49,7 +49,7 @@ impl Output {
         match terminal_size::terminal_size_of(io::stdout()) {
             Some((width, _)) => {
                 self.verbatim(&listing::broken(&text, width.0, listing::PARAGRAPH).join("\n"));
-            },
+            }
             None => self.verbatim(&text),
         }
     }

@@ -16,7 +16,7 @@ use crate::knowledge_file::KnowledgeFileError;
 use crate::machine::brief;
 use crate::models::ModelError;
 use crate::settings::SettingsError;
-use crate::space::{HOME_HINT, is_disk_full};
+use crate::space::room_hint;
 use crate::table_file::TableError;
 use crate::tuning::TuneError;
 
@@ -359,7 +359,7 @@ impl Error {
             Self::Verify(error) if matches!(**error, packages::VerifyError::NotInstalled { .. }) => {
                 Some(INSTALLED_HINT.to_owned())
             }
-            Self::Write { source, .. } if is_disk_full(source) => Some(HOME_HINT.to_owned()),
+            Self::Write { source, .. } => room_hint(source).map(str::to_owned),
             Self::ArrayFile(error) => error.hint().map(str::to_owned),
             Self::KnowledgeFile(error) => error.hint().map(str::to_owned),
             Self::Offline(_) => {

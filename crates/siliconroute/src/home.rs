@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use siliconroute_engine::regular_file::open_lock;
 
 use crate::error::ErrorKind;
-use crate::space::{HOME_HINT, is_disk_full};
+use crate::space::room_hint;
 
 /// The variable that names the home.
 pub const HOME_VARIABLE: &str = "SILICONROUTE_HOME";
@@ -86,9 +86,8 @@ impl HomeError {
             Self::FileInTheWay { .. } => {
                 "move the file away, or name another folder with --home or SILICONROUTE_HOME"
             }
-            Self::Create { source, .. } | Self::Lock { source, .. } if is_disk_full(source) => HOME_HINT,
-            Self::Create { .. } | Self::Lock { .. } => {
-                "choose another folder with --home or SILICONROUTE_HOME"
+            Self::Create { source, .. } | Self::Lock { source, .. } => {
+                room_hint(source).unwrap_or("choose another folder with --home or SILICONROUTE_HOME")
             }
         }
     }

@@ -54,7 +54,7 @@ impl Obstacle {
                 "allow writing to the home, or choose another with --home or SILICONROUTE_HOME"
             }
             OpenError::DiskFull { .. } => {
-                "free some space on the home's disk, or choose another home with --home or SILICONROUTE_HOME"
+                "free some space on the home's disk, raise the limit on the size of files (`ulimit -f`) where there is one, or choose another home with --home or SILICONROUTE_HOME"
             }
             _ => return None,
         };

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use siliconroute_engine::regular_file::check_regular;
 
-use crate::space::is_disk_full;
+use crate::space::{file_limit_hint, is_disk_full};
 
 /// As many links as Linux follows.
 const MOST_LINKS: usize = 40;
@@ -45,7 +45,7 @@ pub(crate) fn writing_hint(source: &io::Error) -> Option<&'static str> {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             Some("name a place that you may write to")
         }
-        _ => None,
+        _ => file_limit_hint(source),
     }
 }
 

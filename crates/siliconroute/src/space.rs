@@ -80,6 +80,18 @@ pub(crate) fn is_disk_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
+/// What to do where a file in the home finds no room; `None` where that is not what `error` says.
+pub(crate) fn room_hint(error: &io::Error) -> Option<&'static str> {
+    if is_disk_full(error) { Some(HOME_HINT) } else { file_limit_hint(error) }
+}
+
+/// What to do where a file is larger than the system lets this program write one, however much is free.
+pub(crate) fn file_limit_hint(error: &io::Error) -> Option<&'static str> {
+    (error.kind() == io::ErrorKind::FileTooLarge).then_some(
+        "raise the limit on the size of files (`ulimit -f`), or write to a disk that takes larger ones",
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

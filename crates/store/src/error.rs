@@ -89,6 +89,14 @@ pub enum OpenError {
         /// What SQLite says.
         source: Cause,
     },
+    /// The system gives this program no more memory.
+    #[error("memory ran out while {} was opened", path.display())]
+    OutOfMemory {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite says.
+        source: Cause,
+    },
     /// The file's name with its folders is longer than SQLite takes.
     #[error("the path {} has {length} bytes, and SQLite takes {most}", path.display())]
     TooLong {
@@ -130,13 +138,18 @@ impl OpenError {
             Self::OlderSchema { .. } => "open it once for writing, which brings it up to date",
             Self::ReadOnly { .. } => "allow writing to the file and its folder, or choose another home",
             Self::Locked { .. } => "wait until the other process is done, or end it",
-            Self::DiskFull { .. } => "free some space on that disk, or choose another home",
+            Self::DiskFull { .. } => {
+                "free some space on that disk, raise the limit on the size of files (`ulimit -f`) where there is one, or choose another home"
+            }
+            Self::OutOfMemory { .. } => MEMORY_HINT,
             Self::TooLong { .. } => "choose a home with a shorter path with --home or SILICONROUTE_HOME",
             Self::Io { source, .. } if is_out_of_files(source) => {
                 "close other programs, or allow this one more open files (`ulimit -n`)"
             }
             Self::Io { .. } => "check that the path is right, that it is a file and that you may read it",
-            Self::Other { .. } => "check the disk that holds the file",
+            Self::Other { .. } => {
+                "check the disk that holds the file, and whether there is a limit on the size of files (`ulimit -f`)"
+            }
         }
     }
 
@@ -148,6 +161,7 @@ impl OpenError {
         match code {
             _ if full => Self::DiskFull { path: owned, source },
             _ if no_index => Self::not_openable(path, source),
+            Some(ErrorCode::OutOfMemory) => Self::OutOfMemory { path: owned, source },
             Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
                 Self::NotADatabase { path: owned, source }
             }
@@ -180,6 +194,10 @@ impl OpenError {
         }
     }
 }
+
+/// What to do where the system gives no more memory.
+const MEMORY_HINT: &str =
+    "close other programs, or raise the limit on this program's memory (`ulimit -v`) where there is one";
 
 /// How long a path SQLite takes on Unix (`MAX_PATHNAME` of its file layer there), that of the journal included.
 const LONGEST_PATH: usize = 512;
@@ -257,6 +275,16 @@ pub enum StoreError {
         /// What is wrong.
         source: Cause,
     },
+    /// The system gives this program no more memory.
+    #[error("cannot {operation} in the store {}: memory ran out", path.display())]
+    OutOfMemory {
+        /// What was tried.
+        operation: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What SQLite says.
+        source: Cause,
+    },
     /// The data break a rule of the schema, such as a reference to something never recorded.
     #[error("cannot {operation}: the data do not fit the store {}", path.display())]
     Refused {
@@ -284,15 +312,18 @@ impl StoreError {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Full { .. } => {
-                "free some space on the disk that holds the store, or choose another home with --home or SILICONROUTE_HOME"
+                "free some space on the disk that holds the store, raise the limit on the size of files (`ulimit -f`) where there is one, or choose another home with --home or SILICONROUTE_HOME"
             }
+            Self::OutOfMemory { .. } => MEMORY_HINT,
             Self::Busy { .. } => "wait until the other process is done, or end it",
             Self::ReadOnly { .. } => "allow writing to the store's file and folder, or choose another home",
             Self::Corrupt { .. } => {
                 "restore the store from a copy, or move it away to start afresh; measurements can be taken again"
             }
             Self::Refused { .. } => "this is a fault of the program; please report it",
-            Self::Other { .. } => "check the disk that holds the store",
+            Self::Other { .. } => {
+                "check the disk that holds the store, and whether there is a limit on the size of files (`ulimit -f`)"
+            }
         }
     }
 }
@@ -338,6 +369,7 @@ impl Fault {
                 StoreError::Busy { operation, path, source }
             }
             Some(ErrorCode::ReadOnly) => StoreError::ReadOnly { operation, path, source },
+            Some(ErrorCode::OutOfMemory) => StoreError::OutOfMemory { operation, path, source },
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
                 StoreError::Corrupt { operation, path, source }
             }

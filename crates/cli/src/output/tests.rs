@@ -79,7 +79,9 @@ fn on_a_very_narrow_terminal_a_view_is_lines_of_whole_words() {
         assert_eq!(joined, letters(text));
         let whole: Vec<String> = listing::broken(text, width, listing::PARAGRAPH);
         assert_eq!(whole.join(" "), text, "{width}: no word is cut and no line set in");
-        assert!(whole.iter().all(|line| console::measure_text_width(line) <= usize::from(width).max(2) || !line.contains(' ')));
+        assert!(whole.iter().all(
+            |line| console::measure_text_width(line) <= usize::from(width).max(2) || !line.contains(' ')
+        ));
     }
     assert!(!listing.text(Some(20)).contains('│'), "{}", listing.text(Some(20)));
 }

@@ -37,6 +37,23 @@ fn a_full_disk_is_told_and_does_no_harm() {
 }
 
 #[test]
+fn a_limit_on_the_size_of_files_is_named() {
+    let check = |sandbox: &Sandbox, blocks, arguments: &[&str]| {
+        let ran = run_limited(sandbox, blocks, &[arguments, &["--json"]].concat());
+        assert!(matches!(ran.code(), Some(1 | 4)), "{arguments:?}: {:?} {}", ran.status, ran.err);
+        let error = &ran.json()["error"];
+        assert!(error["hint"].as_str().is_some_and(|hint| hint.contains("ulimit -f")), "{error}");
+    };
+    for blocks in [0, 10, 100] {
+        check(&Sandbox::new(), blocks, &["bench", "-m", MODEL]);
+    }
+    let sandbox = Sandbox::new();
+    sandbox.measure();
+    check(&sandbox, 1000, &["models", "generate", "mlp-512w-4l", "--to", "."]);
+    check(&sandbox, 1, &["run", "-m", MODEL, "-d", "cpu/rten", "--write", "out.npz"]);
+}
+
+#[test]
 fn a_full_disk_in_a_home_that_is_in_use_does_no_harm() {
     let sandbox = Sandbox::new();
     sandbox.measure();

@@ -9,7 +9,7 @@ use siliconroute_onnx::{BindError, LoadError, WriteError};
 use siliconroute_store::StoreError;
 
 use crate::error::ErrorKind;
-use crate::space::{HOME_HINT, NoSpace, is_disk_full};
+use crate::space::{HOME_HINT, NoSpace, file_limit_hint, room_hint};
 
 /// A model that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -179,7 +179,8 @@ impl ModelError {
                     .to_owned(),
             ),
             Self::NoSpace(no_space) => Some(no_space.hint().to_owned()),
-            Self::Folder { source, .. } if is_disk_full(source) => Some(HOME_HINT.to_owned()),
+            Self::Folder { source, .. } => room_hint(source).map(str::to_owned),
+            Self::Generate(error) => file_limit_hint(&error.source).map(str::to_owned),
             Self::Unpack { source: packages::UnpackError::DiskFull { .. }, .. } => Some(HOME_HINT.to_owned()),
             Self::Fetch { source, .. } => source.hint().map(str::to_owned),
             Self::Store(source) => Some(source.hint().to_owned()),

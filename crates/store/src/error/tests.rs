@@ -42,4 +42,5 @@ fn errors_are_told_apart_by_what_can_be_done() {
     check(ffi::SQLITE_NOTADB, "NotADatabase", "Corrupt");
     check(ffi::SQLITE_CONSTRAINT, "Other", "Refused");
     check(ffi::SQLITE_IOERR, "Other", "Other");
+    check(ffi::SQLITE_NOMEM, "OutOfMemory", "OutOfMemory");
 }
