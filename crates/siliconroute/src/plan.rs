@@ -66,8 +66,7 @@ impl Plan {
         let Some(budget) = budget else { return Some(Share { until: None, time: None }) };
         let left = budget.checked_sub(elapsed).filter(|left| !left.is_zero())?;
         let rest: f64 = self.jobs[index..].iter().map(|job| job.expected_s).sum();
-        let part = if rest > 0.0 { self.jobs[index].expected_s / rest } else { 1.0 };
-        let time = left.mul_f64(part.clamp(0.0, 1.0));
+        let time = part_of(left, self.jobs[index].expected_s, rest);
         Some(Share { until: Some(elapsed + time), time: Some(time) })
     }
 }
@@ -190,7 +189,14 @@ fn index_of(target: &TargetKey, learned: &Learned) -> Option<TargetIndex> {
     learned.knowledge.find(&base)
 }
 
-fn seconds(seconds: f64) -> Duration {
+/// The part of `left` that goes to what takes `own` of `rest`, in any unit; all of it where that cannot be reckoned.
+pub(crate) fn part_of(left: Duration, own: f64, rest: f64) -> Duration {
+    let part = own / rest;
+    if part.is_finite() { left.mul_f64(part.clamp(0.0, 1.0)) } else { left }
+}
+
+/// So many seconds; the longest that a duration holds where they are more.
+pub(crate) fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 
@@ -220,6 +226,21 @@ mod tests {
         assert_eq!(share(1, 0.5).unwrap().until, Some(seconds(8.0)));
         assert!(share(1, 8.0).is_none());
         assert_eq!(plan.share(1, seconds(99.0), None).unwrap().until, None);
+    }
+
+    #[test]
+    fn a_part_that_cannot_be_reckoned_is_the_whole() {
+        let second = seconds(1.0);
+        for (own, rest, expected) in [
+            (1.0, 4.0, seconds(0.25)),
+            (0.0, 0.0, second),
+            (f64::INFINITY, f64::INFINITY, second),
+            (1.0, f64::INFINITY, Duration::ZERO),
+            (f64::NAN, 1.0, second),
+        ] {
+            assert_eq!(part_of(second, own, rest), expected, "{own} of {rest}");
+        }
+        assert_eq!(seconds(f64::INFINITY), Duration::MAX);
     }
 
     #[test]

@@ -32,7 +32,8 @@ impl Setting<'_> {
     /// Goes on where `time` is expected to fit into what is left.
     pub(super) fn room_for(&self, time: Duration) -> Result<(), OutOfTime> {
         match &self.closing {
-            Some(closing) if self.surroundings.elapsed() + time > closing.at => Err(OutOfTime),
+            // What is reckoned of an absurd model may be more than a duration holds.
+            Some(closing) if self.surroundings.elapsed().saturating_add(time) > closing.at => Err(OutOfTime),
             _ => Ok(()),
         }
     }

@@ -71,7 +71,9 @@ fn measure_starts(
     for round in 0..sampling.repetitions {
         let time_is_up = setting.until.is_some_and(|until| surroundings.elapsed() >= until);
         let found = subjects.iter().filter(|subject| subject.state.is_ok()).map(|subject| subject.found);
-        let starts: Duration = found.map(|found| setting.time_to_begin(found) + sampling.cold_rest).sum();
+        let starts = found.fold(Duration::ZERO, |all, found| {
+            all.saturating_add(setting.time_to_begin(found)).saturating_add(sampling.cold_rest)
+        });
         let closed = setting.room_for(starts).err();
         if let Some(closed) = closed.filter(|_| round == 0) {
             return Err(closed);

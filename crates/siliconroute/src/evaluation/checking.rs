@@ -27,7 +27,7 @@ use crate::home::MeasuringLock;
 use crate::learn::Learned;
 use crate::measure::{Job, Order};
 use crate::model_tuning::Tuned;
-use crate::plan::{PlannedJob, planned};
+use crate::plan::{PlannedJob, part_of, planned, seconds};
 use crate::router::{Router, Targets};
 use crate::run::{Routing, fixed_order};
 use crate::wording::counted;
@@ -143,7 +143,7 @@ impl Router {
             one.expected_s * sessions_of(asked.workload) as f64
         };
         let expected_s: Vec<f64> = asked.iter().map(of_targets).collect();
-        let whole = Duration::from_secs_f64(expected_s.iter().sum());
+        let whole = seconds(expected_s.iter().sum());
         let limit = plan.budget.map_or_else(String::new, |it| format!(", within {:.0} s", it.as_secs_f64()));
         let count = counted(asked.len(), "decision");
         listener.event(Event::Notice(format!("{count} to check: about {:.0} s{limit}", whole.as_secs_f64())));
@@ -165,7 +165,7 @@ impl Router {
                     continue;
                 }
                 let rest: f64 = expected_s[index..].iter().sum();
-                share = Some(left.mul_f64((expected_s[index] / rest).clamp(0.0, 1.0)));
+                share = Some(part_of(left, expected_s[index], rest));
             }
             let routing = Routing { workload: Some(*workload), ..Routing::default() };
             let sessions = sessions_of(*workload);
