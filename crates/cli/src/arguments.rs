@@ -26,9 +26,10 @@ Exit codes:
 
 With --json there is exactly one document, and whenever the exit code is not 0 it holds
 \"error\": {\"code\", \"exit_code\", \"message\", \"hint\"}. A result that is a failure, such as
-a benchmark that was interrupted or in which a case was not measured, keeps its schema and
-has the error in it; without a result the schema is siliconroute.error/1. The code is
-work_failed, usage, nothing_suitable, store or interrupted; the hint may be null.";
+a benchmark or an evaluation that was interrupted, or a benchmark in which a case was not
+measured, keeps its schema and has the error in it; without a result the schema is
+siliconroute.error/1. The code is work_failed, usage, nothing_suitable, store or
+interrupted; the hint may be null.";
 
 /// Measures ONNX models on every chip of this machine and routes each inference to the best one.
 #[derive(Debug, Parser)]
