@@ -68,6 +68,28 @@ pub(crate) fn check_tensor(tensor: &TensorProto) -> Result<(), String> {
     }
 }
 
+/// Drops the contents of a large tensor, which nothing here reads; what is left shares no memory with the file.
+///
+/// Text stays, since its size is that of its contents.
+pub(crate) fn keep_small_contents(tensor: &mut TensorProto) {
+    tensor.string_data.iter_mut().for_each(detach);
+    if element_count(tensor).is_ok_and(|count| count <= CONTENTS_LIMIT) {
+        detach(&mut tensor.raw_data);
+        return;
+    }
+    tensor.raw_data = Bytes::new();
+    tensor.float_data = Vec::new();
+    tensor.int32_data = Vec::new();
+    tensor.int64_data = Vec::new();
+    tensor.double_data = Vec::new();
+    tensor.uint64_data = Vec::new();
+}
+
+/// Copies bytes out of the file's, of which each part keeps the whole.
+pub(crate) fn detach(bytes: &mut Bytes) {
+    *bytes = Bytes::copy_from_slice(bytes);
+}
+
 /// The value of a stored tensor, with its contents where they are small.
 pub(crate) fn tensor_value(tensor: &TensorProto) -> Value {
     let shape: Vec<Dim> = tensor.dims.iter().map(|&d| u64::try_from(d).ok()).collect();

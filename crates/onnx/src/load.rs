@@ -16,9 +16,9 @@ use prost::Message;
 use sha2::{Digest, Sha256};
 use siliconroute_core::{ModelFacts, ModelId};
 
-use crate::constant::check_tensor;
+use crate::constant::{check_tensor, detach, keep_small_contents};
 use crate::facts::collect_facts;
-use crate::proto::{GraphProto, ModelProto, TensorProto};
+use crate::proto::{AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto};
 use crate::validate::validate;
 
 /// Protobuf messages cannot be longer; larger models keep their weights in external data.
@@ -67,7 +67,7 @@ pub enum LoadError {
     ExternalInvalid { tensor: String, reason: String },
 }
 
-/// A loaded model: its graph without external weights, and its facts.
+/// A loaded model: its graph without the weights, and its facts. It shares no memory with what it was read from.
 #[derive(Debug, Clone)]
 pub struct Model {
     pub(crate) proto: ModelProto,
@@ -170,13 +170,24 @@ fn parse_bytes(bytes: &Bytes, path: Option<&Path>) -> Result<Model, LoadError> {
     let mut check = |tensor: &mut TensorProto| {
         check_tensor(tensor)
             .map_err(|reason| LoadError::InvalidTensor { tensor: tensor.name.clone(), reason })?;
-        if tensor.data_location == 1 { files.resolve(tensor) } else { Ok(()) }
+        if tensor.data_location == 1 {
+            files.resolve(tensor)?;
+        } else {
+            keep_small_contents(tensor);
+        }
+        Ok(())
     };
     if let Some(graph) = &mut proto.graph {
         visit_tensors(graph, &mut check)?;
     }
-    for node in proto.functions.iter_mut().flat_map(|f| &mut f.node) {
-        visit_node(node, &mut check)?;
+    for function in &mut proto.functions {
+        function.node.iter_mut().try_for_each(|node| visit_node(node, &mut check))?;
+        // Only what calls use of them is ever looked at, so nothing is wrong with a default that is.
+        let mut keep = |tensor: &mut TensorProto| {
+            keep_small_contents(tensor);
+            Ok(())
+        };
+        function.attribute_proto.iter_mut().try_for_each(|default| visit_attribute(default, &mut keep))?;
     }
     files.hash_into(&mut hash)?;
     let file_bytes = (bytes.len() as u64).saturating_add(files.total_bytes());
@@ -201,15 +212,19 @@ fn visit_tensors(graph: &mut GraphProto, visit: Visit<'_>) -> Result<(), LoadErr
     graph.node.iter_mut().try_for_each(|node| visit_node(node, visit))
 }
 
-fn visit_node(node: &mut crate::proto::NodeProto, visit: Visit<'_>) -> Result<(), LoadError> {
-    for attribute in &mut node.attribute {
-        attribute.t.as_deref_mut().into_iter().chain(&mut attribute.tensors).try_for_each(&mut *visit)?;
-        if let Some(sparse) = &mut attribute.sparse_tensor {
-            sparse.values.iter_mut().chain(&mut sparse.indices).try_for_each(&mut *visit)?;
-        }
-        for graph in attribute.g.as_deref_mut().into_iter().chain(&mut attribute.graphs) {
-            visit_tensors(graph, visit)?;
-        }
+fn visit_node(node: &mut NodeProto, visit: Visit<'_>) -> Result<(), LoadError> {
+    node.attribute.iter_mut().try_for_each(|attribute| visit_attribute(attribute, visit))
+}
+
+fn visit_attribute(attribute: &mut AttributeProto, visit: Visit<'_>) -> Result<(), LoadError> {
+    // Text that shared the file's bytes would keep all of them.
+    std::iter::once(&mut attribute.s).chain(&mut attribute.strings).for_each(detach);
+    attribute.t.as_deref_mut().into_iter().chain(&mut attribute.tensors).try_for_each(&mut *visit)?;
+    if let Some(sparse) = &mut attribute.sparse_tensor {
+        sparse.values.iter_mut().chain(&mut sparse.indices).try_for_each(&mut *visit)?;
+    }
+    for graph in attribute.g.as_deref_mut().into_iter().chain(&mut attribute.graphs) {
+        visit_tensors(graph, visit)?;
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ mod error;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use siliconroute_core::model::{Bindings, Case, ModelFacts};
@@ -48,6 +49,8 @@ pub struct KnownModel {
     pub constant_weights: bool,
     /// Whether it is one of the synthetic families.
     pub synthetic: bool,
+    /// The graph, where the file was read for the facts: its first cases need not read it again.
+    graph: Option<Arc<Model>>,
 }
 
 /// Finds models, and remembers what is in them.
@@ -85,7 +88,7 @@ impl Models<'_> {
             Origin::Synthetic(model) => (self.generate(model, progress)?, model.name()),
             Origin::Catalogue(model) => (self.fetch(model, fetcher, progress)?, model.name.clone()),
         };
-        let facts = self.facts(&path, &name, &origin).map_err(|error| match (&origin, error) {
+        let (facts, graph) = self.facts(&path, &name, &origin).map_err(|error| match (&origin, error) {
             (Origin::Synthetic(_), ModelError::Load { path, source }) => {
                 let finding = describe_error(&source);
                 ModelError::Changed { name: name.clone(), path, finding, repair: "generate" }
@@ -99,7 +102,7 @@ impl Models<'_> {
             Origin::File(_) | Origin::Synthetic(_) => (Recipes::default(), Bindings::default(), false),
         };
         let synthetic = matches!(origin, Origin::Synthetic(_));
-        Ok(KnownModel { name, path, facts, recipes, hints, constant_weights, synthetic })
+        Ok(KnownModel { name, path, facts, recipes, hints, constant_weights, synthetic, graph })
     }
 
     /// Whether `reference` can be used without fetching anything.
@@ -169,12 +172,12 @@ impl Models<'_> {
     pub fn case(&self, model: &KnownModel, given: &Given) -> Result<Case, ModelError> {
         let bind = |source| ModelError::Bind { model: model.name.clone(), source };
         let hints = hints(model, given)?;
-        let mut graph = None;
+        let mut graph = model.graph.clone();
         let bindings = if let Some(bindings) = complete_bindings(model, given, &hints) {
             refuse_lost_batch(model, given, false)?;
             bindings
         } else {
-            let loaded = load(&model.path)?;
+            let loaded = graph.take().map_or_else(|| load(&model.path), Ok)?;
             let shapes: Vec<_> = given.shapes.clone().into_iter().collect();
             let mut hints = hints;
             hints.0.extend(loaded.bind_shapes(&shapes).map_err(bind)?.0);
@@ -196,10 +199,7 @@ impl Models<'_> {
             case.model_name.clone_from(&model.name);
             return Ok(case);
         }
-        let graph = match graph {
-            Some(graph) => graph,
-            None => load(&model.path)?,
-        };
+        let graph = graph.map_or_else(|| load(&model.path), Ok)?;
         let facts = graph.case_facts(&bindings).map_err(bind)?;
         let case = Case::new(model.facts.id, model.name.clone(), bindings, facts);
         self.store.record_case(&case, self.now_unix_ms)?;
@@ -337,16 +337,23 @@ impl Models<'_> {
         Ok(load(&model.path).is_ok_and(|found| found.facts().id == model.facts.id))
     }
 
-    fn facts(&self, path: &Path, name: &str, origin: &Origin) -> Result<ModelFacts, ModelError> {
+    /// The facts of a model, and its graph where the file had to be read.
+    fn facts(
+        &self,
+        path: &Path,
+        name: &str,
+        origin: &Origin,
+    ) -> Result<(ModelFacts, Option<Arc<Model>>), ModelError> {
         let stamp = file_stamp(path);
         if let Some((size, modified)) = stamp
             && let Some(known) = self.store.model_by_file(path, size, modified)?
             && !known.facts.external_data
             && known.facts.method_version == METHOD_VERSION
         {
-            return Ok(known.facts);
+            return Ok((known.facts, None));
         }
-        let facts = load(path)?.facts().clone();
+        let graph = load(path)?;
+        let facts = graph.facts().clone();
         let (licence, source) = match origin {
             Origin::Catalogue(model) => {
                 (Some(model.licence.clone()), Some(format!("{} {}", model.distribution, model.version)))
@@ -365,7 +372,7 @@ impl Models<'_> {
         if let Some((size, modified)) = stamp {
             self.store.record_model_file(path, size, modified, facts.id)?;
         }
-        Ok(facts)
+        Ok((facts, Some(graph)))
     }
 }
 
@@ -450,8 +457,9 @@ fn changed(model: &CatalogueModel, path: PathBuf, finding: String) -> ModelError
     ModelError::Changed { name: model.name.clone(), path, finding, repair: "fetch" }
 }
 
-fn load(path: &Path) -> Result<Model, ModelError> {
-    siliconroute_onnx::load_model(path).map_err(|source| ModelError::Load { path: path.to_owned(), source })
+fn load(path: &Path) -> Result<Arc<Model>, ModelError> {
+    let loaded = siliconroute_onnx::load_model(path).map(Arc::new);
+    loaded.map_err(|source| ModelError::Load { path: path.to_owned(), source })
 }
 
 fn parse_reference(reference: &str) -> Result<Origin, ModelError> {

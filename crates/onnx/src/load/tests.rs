@@ -9,7 +9,7 @@ use siliconroute_core::Bindings;
 use super::{LoadError, load_model, parse_model};
 use crate::data_type::DataType;
 use crate::families::{SyntheticFamily, SyntheticModel};
-use crate::proto::{ModelProto, StringStringEntryProto};
+use crate::proto::{ModelProto, StringStringEntryProto, TensorProto};
 use crate::testing::model_proto;
 use crate::writer::Axis;
 
@@ -282,4 +282,36 @@ fn the_identity_of_a_single_file_is_its_sha256() {
     let bytes = small();
     let expected: [u8; 32] = Sha256::digest(&bytes).into();
     assert_eq!(parse_model(bytes).expect("sound").facts().id.0, expected);
+}
+
+#[test]
+fn a_loaded_model_holds_no_weights_and_none_of_the_files_memory() {
+    let mut proto = model_proto(|w| {
+        w.input("x", DataType::FLOAT, &[Axis::Fixed(1), Axis::Fixed(80)]);
+        w.tensor("weights", DataType::FLOAT, &[80, 60], vec![1; 80 * 60 * 4].into());
+        w.tensor("shape", DataType::INT64, &[2], [3_i64, 20].iter().flat_map(|v| v.to_le_bytes()).collect());
+        w.node("MatMul", &["x", "weights"], "product", vec![]);
+        let note = crate::testing::text_attribute("note", "text");
+        w.node("Reshape", &["product", "shape"], "y", vec![note]);
+        w.output("y", DataType::FLOAT, &[]);
+    });
+    for (name, count) in [("long", 5000_u16), ("short", 50)] {
+        let tensor = TensorProto {
+            name: name.to_owned(),
+            dims: vec![count.into()],
+            data_type: 1,
+            float_data: vec![1.0; count.into()],
+            ..TensorProto::default()
+        };
+        proto.graph.as_mut().expect("written above").initializer.push(tensor);
+    }
+    let bytes = bytes::Bytes::from(proto.encode_to_vec());
+    let model = parse_model(bytes.clone()).expect("sound");
+    assert!(bytes.is_unique(), "nothing else holds the file");
+    let tensors = &model.graph().expect("decoded").initializer;
+    let kept: Vec<usize> = tensors.iter().map(|t| t.raw_data.len() + t.float_data.len()).collect();
+    assert_eq!(kept, [0, 16, 0, 50]);
+    assert_eq!(model.facts().parameters, 80 * 60);
+    let shapes = model.output_shapes(&Bindings::default()).expect("inferable");
+    assert_eq!(shapes[0].sizes, Some(vec![Some(3), Some(20)]));
 }

@@ -110,6 +110,20 @@ fn a_batch_that_has_no_place_is_refused() {
 }
 
 #[test]
+fn the_first_cases_of_a_model_need_no_second_look_at_its_file() {
+    let library = Library::new();
+    let model = library.resolve("mlp-8w-2l").unwrap();
+    std::fs::remove_file(&model.path).unwrap();
+    let of = |batch| Given { batch: Some(batch), ..Given::default() };
+    let shaped = Given { shapes: [("input".to_owned(), vec![5, 8])].into(), ..Given::default() };
+    let batches: Vec<u64> = [of(1), of(3), shaped]
+        .iter()
+        .map(|given| library.models().case(&model, given).unwrap().facts.batch)
+        .collect();
+    assert_eq!(batches, [1, 3, 5]);
+}
+
+#[test]
 fn a_changed_file_is_read_anew() {
     let library = Library::new();
     let path = library.folder.path().join("own.onnx");
