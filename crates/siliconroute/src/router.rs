@@ -372,12 +372,16 @@ impl Router {
 
     /// How trials are sampled under the settings.
     pub fn sampling(&self) -> Sampling {
+        let usual = Sampling::default();
+        let budget = Duration::from_millis(self.settings.trial_budget_ms);
         Sampling {
-            budget: Duration::from_millis(self.settings.trial_budget_ms),
+            budget,
+            // Whoever wants trials shorter than usual does not want to wait for most of each before it begins.
+            warmup_time: usual.warmup_time.min(budget * 3 / 2),
             // Half of the usual: a first start measures hundreds of trials, and turns cost more than samples.
-            rounds: Sampling::default().rounds / 2,
+            rounds: usual.rounds / 2,
             deadline: self.worker_deadline(),
-            ..Sampling::default()
+            ..usual
         }
     }
 

@@ -187,7 +187,7 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         key: "trial_budget_ms",
         default: "200",
         kind: Kind::Whole { low: 1, high: 600_000, off: false },
-        meaning: "time for the samples of one trial beyond the least number",
+        meaning: "time for a trial's samples beyond the least number; under 200 it warms up less",
     },
     Definition {
         key: "tuning_budget_ms",

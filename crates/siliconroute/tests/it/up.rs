@@ -180,3 +180,19 @@ fn a_model_of_the_user_that_no_target_can_run_is_told_and_is_a_failure() {
         assert_eq!(report.unusable.len(), 1);
     }
 }
+
+#[test]
+fn trials_that_are_to_be_shorter_than_usual_warm_up_less() {
+    let simulated = Simulated::usual();
+    for (budget_ms, warmup_us) in [("1", 1_500), ("100", 150_000), ("200", 300_000), ("60000", 300_000)] {
+        let mut options = simulated.home.options(&simulated.launcher);
+        options.settings = siliconroute::settings::Settings::resolve(
+            simulated.home.path(),
+            [("SILICONROUTE_TRIAL_BUDGET_MS".to_owned(), budget_ms.to_owned())],
+            &std::collections::BTreeMap::new(),
+        )
+        .unwrap();
+        let sampling = siliconroute::Router::open(options).unwrap().sampling();
+        assert_eq!(sampling.warmup_time, std::time::Duration::from_micros(warmup_us), "{budget_ms} ms");
+    }
+}
