@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
-use siliconroute_core::{Chip, ChipKey, TargetKey};
+use siliconroute_core::{Chip, ChipKey, ChipKind, TargetKey};
 
 pub use siliconroute_hardware::{
     Busy, BusySource, ChipSample, Evidence, Limit, PowerState, ProcessChipUse, Verdict,
@@ -170,8 +170,11 @@ impl Router {
         };
         listener.event(Event::Begin { stage: Stage::Identifying, steps: None });
         let loads = self.loads(listener)?;
-        let mut sensors = (self.sensors)(&self.present_chips());
-        let pace = Pace::thorough(Duration::from_secs_f64(seconds));
+        let chips = self.present_chips();
+        let mut sensors = (self.sensors)(&chips);
+        // The processor's own counters tell of no time but that between two looks.
+        let averaged = chips.iter().any(|chip| chip.kind != ChipKind::Cpu);
+        let pace = Pace::thorough(Duration::from_secs_f64(seconds), averaged);
         let watched = self.watch(&found, &loads, sensors.as_mut(), &pace, listener)?;
         listener.event(Event::End(String::new()));
         Ok(self.identification(&found, watched))

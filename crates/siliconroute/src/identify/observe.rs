@@ -55,9 +55,15 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// For a user who waits for the answer.
-    pub(super) fn thorough(load: Duration) -> Self {
-        Self { interval: Duration::from_millis(250), settle: Duration::from_secs(1), rests: (5, 5), load }
+    /// For a user who waits for the answer: a short load is looked at more often. `averaged` tells whether there are
+    /// chips of which drivers tell averages.
+    pub(super) fn thorough(load: Duration, averaged: bool) -> Self {
+        Self {
+            interval: (load / 8).clamp(Duration::from_millis(100), Duration::from_millis(250)),
+            settle: if averaged { Duration::from_secs(1) } else { Duration::ZERO },
+            rests: (5, 5),
+            load,
+        }
     }
 
     /// For the start of a campaign: two seconds.
@@ -258,5 +264,24 @@ impl Router {
             let samples = looking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             (samples, result)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_load_is_looked_at_more_often_and_averages_get_time_to_settle() {
+        for (load_ms, averaged, interval_ms, settle_ms) in [
+            (500, false, 100, 0),
+            (1_200, true, 150, 1_000),
+            (5_000, true, 250, 1_000),
+            (600_000, false, 250, 0),
+        ] {
+            let pace = Pace::thorough(Duration::from_millis(load_ms), averaged);
+            let expected = (Duration::from_millis(interval_ms), Duration::from_millis(settle_ms));
+            assert_eq!((pace.interval, pace.settle), expected, "{load_ms} ms");
+        }
     }
 }
