@@ -79,6 +79,43 @@ impl TestHome {
         self.folder.path()
     }
 
+    /// Everything that the home holds but its models, by path.
+    ///
+    /// # Panics
+    /// When something cannot be read.
+    pub fn contents(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let mut found = BTreeMap::new();
+        let mut folders = vec![PathBuf::new()];
+        while let Some(folder) = folders.pop() {
+            let entries = std::fs::read_dir(self.path().join(&folder)).expect("a folder can be read");
+            for entry in entries.map(|entry| entry.expect("a folder can be read")) {
+                let path = folder.join(entry.file_name());
+                let whole = self.path().join(&path);
+                match entry.file_type().expect("the system tells what an entry is") {
+                    kind if kind.is_dir() && path != Path::new("models") => folders.push(path),
+                    kind if kind.is_file() => {
+                        found.insert(path, std::fs::read(whole).expect("a file can be read"));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        found
+    }
+
+    /// Adds what another home holds.
+    ///
+    /// # Panics
+    /// When something cannot be written.
+    pub fn fill(&self, contents: &BTreeMap<PathBuf, Vec<u8>>) {
+        for (path, bytes) in contents {
+            let whole = self.path().join(path);
+            std::fs::create_dir_all(whole.parent().expect("a home has a path"))
+                .expect("a folder can be made");
+            std::fs::write(whole, bytes).expect("a file can be written");
+        }
+    }
+
     /// Installs a package without code; [`FakeLauncher`] finds its engine by `name`.
     ///
     /// # Panics

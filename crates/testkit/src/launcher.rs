@@ -81,6 +81,11 @@ impl FakeLauncher {
         Self { script: Arc::new(Mutex::new(Script { engines, ..Script::default() })) }
     }
 
+    /// The machine's engines, as they behave now.
+    pub fn engines(&self) -> Vec<FakeEngine> {
+        self.script.lock().unwrap_or_else(PoisonError::into_inner).engines.clone()
+    }
+
     /// Changes the target called `key` from the next call on.
     ///
     /// # Panics

@@ -13,14 +13,18 @@ const FAST: &str = "gpu:1:1@a/webgpu";
 const SLOW: &str = "gpu:2:2@b/webgpu";
 const MODEL: &str = "mlp-64w-2l";
 
-fn simulated(fast: Behaviour) -> Simulated {
+/// A machine that has been started once, and whose fast target behaves so from then on.
+fn started(fast: Behaviour) -> Simulated {
     let target = |key: &str, overhead_ns: f64| FakeTarget::new(key, TimeLaw::new(overhead_ns, 0.0));
-    Simulated::of(vec![
+    let simulated = Simulated::of(vec![
         FakeEngine::new("onnxruntime", vec![]),
-        FakeEngine::new("fakea", vec![target(FAST, 1e6).on(MODEL, fast)]),
+        FakeEngine::new("fakea", vec![target(FAST, 1e6)]),
         FakeEngine::new("fakeb", vec![target(SLOW, 2e6)]),
         FakeEngine::new("rten", vec![]),
-    ])
+    ]);
+    simulated.started();
+    simulated.launcher.change(FAST, |target| *target = target.clone().on(MODEL, fast));
+    simulated
 }
 
 #[track_caller]
@@ -37,8 +41,7 @@ fn run(simulated: &Simulated, routing: &Routing) -> Option<DecisionId> {
 
 #[test]
 fn a_run_keeps_its_decision_with_what_came_of_it() {
-    let simulated = simulated(Behaviour::fault(Moment::Run, Fault::Crash));
-    simulated.up();
+    let simulated = started(Behaviour::fault(Moment::Run, Fault::Crash));
     let id = run(&simulated, &Routing::default()).unwrap();
     let router = simulated.router();
     let kept = router.decision(id).unwrap();
@@ -57,8 +60,7 @@ fn a_run_keeps_its_decision_with_what_came_of_it() {
 
 #[test]
 fn a_named_target_is_no_decision() {
-    let simulated = simulated(Behaviour::default());
-    simulated.up();
+    let simulated = started(Behaviour::default());
     let before = simulated.router().decisions(1).unwrap();
     let routing = Routing { target: Some(key(SLOW)), ..Routing::default() };
     assert_eq!(run(&simulated, &routing), None);
@@ -67,8 +69,7 @@ fn a_named_target_is_no_decision() {
 
 #[test]
 fn a_checked_decision_has_its_regret_and_repeats() {
-    let simulated = simulated(Behaviour::default());
-    simulated.up();
+    let simulated = started(Behaviour::default());
     let router = simulated.router();
     let decisions: Vec<_> = router.decisions(1000).unwrap().into_iter().map(Result::unwrap).collect();
     assert!(!decisions.is_empty());

@@ -248,7 +248,7 @@ fn an_evaluation_measures_every_workload_beside_what_others_choose() {
 #[test]
 fn an_evaluation_keeps_to_its_budget() {
     let simulated = Simulated::usual();
-    simulated.up();
+    simulated.started();
     let router = simulated.router();
     let targets = router.targets(&mut Silent).unwrap();
     let learned = router.learn(&targets).unwrap();
@@ -312,7 +312,7 @@ fn an_evaluation_that_is_stopped_gives_what_it_has_checked() {
 #[test]
 fn decisions_are_spread_over_what_was_measured_first() {
     let simulated = Simulated::usual();
-    simulated.up();
+    simulated.started();
     let router = simulated.router();
     let targets = router.targets(&mut Silent).unwrap();
     let learned = router.learn(&targets).unwrap();
@@ -344,7 +344,7 @@ impl Listener for Notices {
 #[test]
 fn what_cannot_be_measured_is_no_failed_decision() {
     let simulated = Simulated::usual();
-    simulated.up();
+    simulated.started();
     let router = simulated.router();
     let targets = router.targets(&mut Silent).unwrap();
     let learned = router.learn(&targets).unwrap();

@@ -66,7 +66,7 @@ fn rewrite(path: &Path, change: impl FnOnce(&mut KnowledgeFile)) {
 #[test]
 fn what_another_machine_measured_is_expected_here_until_this_one_measures() {
     let (other, here) = (slower(1.25), Simulated::usual());
-    other.up();
+    other.started();
     let imported = import(&here, &export(&other, "knowledge.jsonl"));
     assert!(imported.new && !imported.own);
     let router = here.router();
@@ -100,7 +100,7 @@ fn what_another_machine_measured_is_expected_here_until_this_one_measures() {
 #[test]
 fn the_same_file_twice_and_forgetting_it_leave_no_trace() {
     let (other, here) = (slower(1.25), Simulated::usual());
-    other.up();
+    other.started();
     let path = export(&other, "knowledge.jsonl");
     let first = import(&here, &path);
     let again = import(&here, &path);
@@ -118,7 +118,7 @@ fn the_same_file_twice_and_forgetting_it_leave_no_trace() {
 #[test]
 fn files_of_one_machine_count_as_one_and_files_of_two_as_two() {
     let (other, third, here) = (slower(1.25), slower(1.5), Simulated::usual());
-    other.up();
+    other.started();
     let early = export(&other, "early.jsonl");
     // A later file of the machine has all that the first one has, and more.
     other.launcher.change(ORT, |fake| fake.law.overhead_ns += 1.0);
@@ -137,7 +137,7 @@ fn files_of_one_machine_count_as_one_and_files_of_two_as_two() {
     let late = export(&other, "late.jsonl");
     assert!(import(&here, &early).origin.times < import(&here, &late).origin.times);
     assert_eq!(source(&here.router(), ORT), Some(Source::Imported { machines: 1, assumed: true }));
-    third.up();
+    third.started();
     import(&here, &export(&third, "third.jsonl"));
     assert_eq!(source(&here.router(), ORT), Some(Source::Imported { machines: 2, assumed: false }));
 }
@@ -145,7 +145,7 @@ fn files_of_one_machine_count_as_one_and_files_of_two_as_two() {
 #[test]
 fn hardware_of_another_kind_or_another_library_tells_nothing() {
     let (other, here) = (slower(1.25), Simulated::usual());
-    other.up();
+    other.started();
     let path = export(&other, "knowledge.jsonl");
     rewrite(&path, |file| {
         file.hardware_id = "arm64_other_chip_64c_512gh".to_owned();
@@ -174,7 +174,7 @@ fn hardware_of_another_kind_or_another_library_tells_nothing() {
 #[test]
 fn a_machine_learns_nothing_from_its_own_file() {
     let here = Simulated::usual();
-    here.up();
+    here.started();
     let imported = import(&here, &export(&here, "knowledge.jsonl"));
     assert!(imported.new && imported.own);
     let learned = here.router().learn(&here.router().targets(&mut Silent).unwrap()).unwrap();

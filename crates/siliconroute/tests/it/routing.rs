@@ -15,22 +15,24 @@ const MIDDLE: &str = "gpu:2:2@b/webgpu";
 const SLOW: &str = "npu:3:3@c/qnn";
 const MODEL: &str = "mlp-128w-4l";
 
-/// Three targets of plugins, which run in workers; the first ones fail as told.
-fn simulated(fast: Option<Behaviour>, middle: Option<Behaviour>) -> Simulated {
-    let target = |key: &str, overhead_ns: f64, behaviour: Option<Behaviour>| {
-        let plain = FakeTarget::new(key, TimeLaw::new(overhead_ns, 0.0));
-        match behaviour {
-            Some(behaviour) => plain.on("mlp-64w-2l", behaviour),
-            None => plain,
-        }
-    };
-    Simulated::of(vec![
+/// Three targets of plugins, which run in workers. The machine has been started once; from then on the first ones fail
+/// as told.
+fn started(fast: Option<Behaviour>, middle: Option<Behaviour>) -> Simulated {
+    let target = |key: &str, overhead_ns: f64| FakeTarget::new(key, TimeLaw::new(overhead_ns, 0.0));
+    let simulated = Simulated::of(vec![
         FakeEngine::new("onnxruntime", vec![]),
-        FakeEngine::new("fakea", vec![target(FAST, 1e6, fast)]),
-        FakeEngine::new("fakeb", vec![target(MIDDLE, 2e6, middle)]),
-        FakeEngine::new("fakec", vec![target(SLOW, 3e6, None)]),
+        FakeEngine::new("fakea", vec![target(FAST, 1e6)]),
+        FakeEngine::new("fakeb", vec![target(MIDDLE, 2e6)]),
+        FakeEngine::new("fakec", vec![target(SLOW, 3e6)]),
         FakeEngine::new("rten", vec![]),
-    ])
+    ]);
+    simulated.started();
+    for (key, behaviour) in [(FAST, fast), (MIDDLE, middle)] {
+        if let Some(behaviour) = behaviour {
+            simulated.launcher.change(key, |target| *target = target.clone().on("mlp-64w-2l", behaviour));
+        }
+    }
+    simulated
 }
 
 /// The model that the targets may fail on: known from predictions alone, so that failures are news.
@@ -40,7 +42,6 @@ fn unseen(router: &siliconroute::Router) -> Question {
 
 #[track_caller]
 fn check(simulated: &Simulated, answered: &str, fallen: &[(&str, &str)], runs: u32) {
-    simulated.up();
     let router = simulated.router();
     let targets = router.targets(&mut Silent).unwrap();
     let learned = router.learn(&targets).unwrap();
@@ -66,19 +67,19 @@ fn check(simulated: &Simulated, answered: &str, fallen: &[(&str, &str)], runs: u
 
 #[test]
 fn the_fastest_target_answers() {
-    check(&simulated(None, None), FAST, &[], 3);
+    check(&started(None, None), FAST, &[], 3);
 }
 
 #[test]
 fn a_target_that_crashes_in_a_run_hands_the_request_to_the_next() {
     let crash = Behaviour::fault(Moment::Run, Fault::Crash);
-    check(&simulated(Some(crash), None), MIDDLE, &[(FAST, "crashed")], 1);
+    check(&started(Some(crash), None), MIDDLE, &[(FAST, "crashed")], 1);
 }
 
 #[test]
 fn a_target_that_fails_later_hands_over_with_the_same_inputs() {
     let crash = Behaviour::fault_after(Moment::Run, 2, Fault::Crash);
-    check(&simulated(Some(crash), None), MIDDLE, &[(FAST, "crashed")], 5);
+    check(&started(Some(crash), None), MIDDLE, &[(FAST, "crashed")], 5);
 }
 
 #[test]
@@ -86,16 +87,15 @@ fn every_way_of_failing_is_followed_by_the_next_target() {
     let create = Behaviour::fault(Moment::Create, Fault::Refuse("no such operator".to_owned()));
     let inputs = Behaviour::fault(Moment::SetInputs, Fault::OutOfMemory);
     let fallen = [(FAST, "refused: no such operator"), (MIDDLE, "memory_exceeded")];
-    check(&simulated(Some(create), Some(inputs)), SLOW, &fallen, 2);
+    check(&started(Some(create), Some(inputs)), SLOW, &fallen, 2);
     let hang = || Behaviour::fault(Moment::Run, Fault::Hang);
     let fallen = [(FAST, "timed_out"), (MIDDLE, "timed_out")];
-    check(&simulated(Some(hang()), Some(hang())), SLOW, &fallen, 2);
+    check(&started(Some(hang()), Some(hang())), SLOW, &fallen, 2);
 }
 
 #[test]
 fn when_every_target_fails_each_reason_is_given() {
-    let simulated = simulated(None, None);
-    simulated.up();
+    let simulated = started(None, None);
     let router = simulated.router();
     let targets = router.targets(&mut Silent).unwrap();
     let learned = router.learn(&targets).unwrap();
@@ -117,8 +117,7 @@ fn when_every_target_fails_each_reason_is_given() {
 
 #[test]
 fn wrong_inputs_are_the_callers_error_and_no_targets_failure() {
-    let simulated = simulated(None, None);
-    simulated.up();
+    let simulated = started(None, None);
     let router = simulated.router();
     let targets = router.targets(&mut Silent).unwrap();
     let learned = router.learn(&targets).unwrap();
@@ -144,8 +143,7 @@ fn wrong_inputs_are_the_callers_error_and_no_targets_failure() {
 
 #[test]
 fn a_named_target_answers_or_nobody() {
-    let simulated = simulated(None, None);
-    simulated.up();
+    let simulated = started(None, None);
     let router = simulated.router();
     let targets = router.targets(&mut Silent).unwrap();
     let learned = router.learn(&targets).unwrap();
@@ -372,8 +370,7 @@ fn a_target_that_checks_no_computed_indices_is_told_for_a_model_that_computes_so
 
 #[test]
 fn a_target_that_failed_twice_is_left_out_for_a_while() {
-    let simulated = simulated(Some(Behaviour::fault(Moment::Run, Fault::Crash)), None);
-    simulated.up();
+    let simulated = started(Some(Behaviour::fault(Moment::Run, Fault::Crash)), None);
     let router = simulated.router();
     let targets = router.targets(&mut Silent).unwrap();
     let learned = router.learn(&targets).unwrap();
@@ -393,8 +390,7 @@ fn a_target_that_failed_twice_is_left_out_for_a_while() {
 
 #[test]
 fn a_workload_that_nobody_names_is_inferred_and_said() {
-    let simulated = simulated(None, None);
-    simulated.up();
+    let simulated = started(None, None);
     let router = simulated.router();
     let targets = router.targets(&mut Silent).unwrap();
     let learned = router.learn(&targets).unwrap();

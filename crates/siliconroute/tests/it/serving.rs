@@ -16,7 +16,7 @@ const RUNS: usize = 60;
 #[test]
 fn every_run_teaches_and_is_stored() {
     let simulated = Simulated::usual();
-    simulated.up();
+    simulated.started();
     let router = simulated.router();
     let targets = router.targets(&mut Silent).unwrap();
     let learned = router.learn(&targets).unwrap();
@@ -56,7 +56,7 @@ fn every_run_teaches_and_is_stored() {
 #[test]
 fn a_named_target_is_kept_to() {
     let simulated = Simulated::usual();
-    simulated.up();
+    simulated.started();
     let before = simulated.router().store().campaigns().unwrap().len();
     let router = simulated.router();
     let targets = router.targets(&mut Silent).unwrap();

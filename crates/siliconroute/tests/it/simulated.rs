@@ -1,8 +1,9 @@
 //! The machine that most tests run on: a CPU with two engines and a GPU, each best at some sizes.
 
-use std::path::Path;
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use siliconroute::evaluation::{CheckedDecision, Question};
 use siliconroute::event::{Event, Listener, Silent};
@@ -38,6 +39,12 @@ pub(crate) fn ort() -> FakeTarget {
 pub(crate) fn gpu() -> FakeTarget {
     FakeTarget::new(GPU, TimeLaw::new(300_000.0, 0.000_5))
 }
+
+/// The files of a home.
+type Contents = BTreeMap<PathBuf, Vec<u8>>;
+
+/// What the first start of each machine left in its home, by how the machine behaves.
+static FIRST_STARTS: Mutex<BTreeMap<String, Arc<OnceLock<Contents>>>> = Mutex::new(BTreeMap::new());
 
 /// A home with simulated engines.
 pub(crate) struct Simulated {
@@ -80,6 +87,19 @@ impl Simulated {
     /// A start that must succeed.
     pub(crate) fn up(&self) -> UpReport {
         self.router().up(&UpPlan::default(), &mut Silent).unwrap()
+    }
+
+    /// Leaves the home as [`Self::up`] would. All tests on such a machine share one start, so this is for those that look
+    /// at nothing of the start itself.
+    pub(crate) fn started(&self) {
+        let engines = self.launcher.engines();
+        let start = Arc::clone(FIRST_STARTS.lock().unwrap().entry(format!("{engines:?}")).or_default());
+        let left = start.get_or_init(|| {
+            let first = Self::of(engines);
+            first.up();
+            first.home.contents()
+        });
+        self.home.fill(left);
     }
 
     /// A start that is stopped as soon as a step of that name begins for the `count`-th time.
