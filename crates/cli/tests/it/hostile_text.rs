@@ -78,7 +78,11 @@ fn file_names_show_as_escapes_and_stay_whole_in_documents() {
         &["models", "inspect"],
         &["route", "-m"],
         &["run", "-m"],
-        &["evaluate", "-m"],
+        // The rests of the third workload take a minute, unless a benchmark is told shorter ones.
+        &["bench", "--workload", "idle_loaded", "--rests", "0.05", "--repetitions", "1", "-m"],
+        &["evaluate", "--workload", "cold_start", "-m"],
+        &["evaluate", "--workload", "sustained", "-m"],
+        &["evaluate", "--stored", "-m"],
     ] {
         shows(&sandbox.succeed(&[arguments, &[&file]].concat()));
     }

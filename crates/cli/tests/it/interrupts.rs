@@ -42,7 +42,8 @@ fn an_interrupt_ends_an_identification_in_order() {
 #[test]
 fn an_interrupted_benchmark_is_one_document_of_what_was_measured() {
     let sandbox = Sandbox::new();
-    let arguments = ["bench", "-m", MODEL, "--batch", "1,2", "--json", "--sessions", "1000"];
+    let arguments =
+        ["bench", "-m", MODEL, "--batch", "1,2", "--json", "--sessions", "1000", "--time", "0.01"];
     let mut running = Running::start(&sandbox, &arguments);
     running.wait_for("measuring  5/");
     running.signal("INT");
