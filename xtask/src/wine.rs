@@ -32,8 +32,12 @@ pub(crate) fn run() -> Result<()> {
     });
     let ((windows, host), sessions) =
         (built?, opened.map_err(|_panic| anyhow!("the thread that starts Wine has panicked"))??);
-    step("program under Wine", || smoke::run(&windows.program, &host.program, &sessions[0], &foreign))?;
-    step("tests under Wine", || suite::run(&windows.tests, &host.tests, &sessions, &foreign))
+    step("program and tests under Wine", || {
+        let program = |session: &Session| {
+            step("program under Wine", || smoke::run(&windows.program, &host.program, session, &foreign))
+        };
+        suite::run(&windows.tests, &host.tests, &sessions, &foreign, &program)
+    })
 }
 
 /// Builds for Windows and for the host.

@@ -58,7 +58,7 @@ pub(super) fn run(program: &Path, on_host: &Path, session: &Session, foreign: &F
         visit.show(&["evaluate", "-m", model, "--workload", "sustained"])?;
         visit.show(&["run", "-m", model])?;
         visit.check_times("decision", &["route", "-m", model])?;
-        visit.check_times("evaluation", &["evaluate", "-m", model, "--workload", "sustained"])?;
+        visit.check_times("evaluation", &["evaluate", "--stored", "-m", model, "--workload", "sustained"])?;
         let host = host_outputs(on_host, model, session)?;
         for target in TARGETS {
             let outputs = visit.outputs(model, target)?;

@@ -84,17 +84,18 @@ struct Ran {
 
 /// Runs all `tests` and fails when one of them does; tells which of the tests `on_host` are not among them.
 ///
-/// Each of the `sessions` runs a file at a time. What failed is run again alone when all files are done, so that nothing is
-/// beside it.
+/// Each of the `sessions` runs a file at a time; the first one runs `program` before, which waits more than it computes.
+/// What failed is run again alone when all files are done, so that nothing is beside it.
 pub(super) fn run(
     tests: &[TestBinary],
     on_host: &[TestBinary],
     sessions: &[Session],
     foreign: &Foreign,
+    program: &(dyn Fn(&Session) -> Result<()> + Sync),
 ) -> Result<()> {
     let (mut sum, mut names, mut problems) = (Count::default(), Vec::new(), Vec::new());
     let first = sessions.first().context("there is no Wine to run tests under")?;
-    for (test, ended) in run_side_by_side(tests, sessions, foreign)? {
+    for (test, ended) in run_side_by_side(tests, sessions, foreign, program)? {
         let ran = judge(test, ended, first, foreign)?;
         println!("{MARK} {}: {}", test.name, ran.result);
         sum.add(ran.count);
@@ -128,11 +129,13 @@ pub(super) fn run(
 /// A file of tests that has been run: how it ended and what it told.
 type Ended = (ExitStatus, String);
 
-/// Runs every file once, the largest first, as many at a time as there are sessions; gives them in the order of `tests`.
+/// Runs `program` in the first session and every file of `tests` once, the largest first, as many at a time as there are
+/// sessions; gives the files in the order of `tests`.
 fn run_side_by_side<'t>(
     tests: &'t [TestBinary],
     sessions: &[Session],
     foreign: &Foreign,
+    program: &(dyn Fn(&Session) -> Result<()> + Sync),
 ) -> Result<Vec<(&'t TestBinary, Ended)>> {
     let mut waiting: Vec<usize> = (0..tests.len()).collect();
     // The files with the most in them take the longest, and one that begins last would be waited for.
@@ -140,7 +143,10 @@ fn run_side_by_side<'t>(
     waiting.sort_by_cached_key(size);
     let waiting = Mutex::new(waiting);
     let next = || waiting.lock().ok()?.pop();
-    let run_all = |session: &Session| -> Result<Vec<(usize, Ended)>> {
+    let run_all = &|number: usize, session: &Session| -> Result<Vec<(usize, Ended)>> {
+        if number == 0 {
+            program(session)?;
+        }
         let mut ended = Vec::new();
         while let Some(index) = next() {
             let (test, begin) = (&tests[index], Instant::now());
@@ -151,7 +157,11 @@ fn run_side_by_side<'t>(
         Ok(ended)
     };
     let mut all = std::thread::scope(|scope| -> Result<Vec<(usize, Ended)>> {
-        let running: Vec<_> = sessions.iter().map(|session| scope.spawn(|| run_all(session))).collect();
+        let running: Vec<_> = sessions
+            .iter()
+            .enumerate()
+            .map(|(number, session)| scope.spawn(move || run_all(number, session)))
+            .collect();
         let mut all = Vec::new();
         for thread in running {
             all.extend(thread.join().map_err(|_panic| anyhow!("a thread that runs tests has panicked"))??);
