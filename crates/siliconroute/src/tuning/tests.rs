@@ -1,5 +1,7 @@
 //! What is kept, and how a host becomes a room for the tuner.
 
+use std::path::Path;
+
 use siliconroute_core::Reading;
 use siliconroute_hardware::{Allowance, AllowedCluster, AllowedCore, ClusterKind, detect_host};
 use siliconroute_kernels::tuner::Core;
@@ -48,8 +50,11 @@ fn tuning() -> Tuning {
 }
 
 fn load_bytes(bytes: &[u8]) -> Result<Option<Tuning>, Obstacle> {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("machine.json");
+    load_bytes_in(tempfile::tempdir().unwrap().path(), bytes)
+}
+
+fn load_bytes_in(folder: &Path, bytes: &[u8]) -> Result<Option<Tuning>, Obstacle> {
+    let path = folder.join("machine.json");
     std::fs::write(&path, bytes).unwrap();
     load(&path, "x86_64_test_2c_8gh", &limits())
 }
@@ -94,7 +99,8 @@ fn what_is_no_tuning_of_this_machine_is_told() {
 
 #[test]
 fn a_damaged_file_is_a_reason_and_no_panic() {
-    let whole = write(&tuning());
+    let (whole, folder) = (write(&tuning()), tempfile::tempdir().unwrap());
+    let load_bytes = |bytes: &[u8]| load_bytes_in(folder.path(), bytes);
     for length in 0..whole.len() - 1 {
         assert!(matches!(load_bytes(&whole[..length]), Err(Obstacle::Corrupt { .. })), "{length}");
     }
@@ -113,7 +119,6 @@ fn a_damaged_file_is_a_reason_and_no_panic() {
     assert!(matches!(newer, Obstacle::Newer { .. }) && !newer.is_kept_aside());
     let large = load_bytes(&vec![b' '; (8 << 20) + 1]).unwrap_err();
     assert!(matches!(large, Obstacle::Corrupt { .. }), "{large}");
-    let folder = tempfile::tempdir().unwrap();
     assert!(matches!(load(folder.path(), "x", &limits()), Err(Obstacle::Unreadable { .. })));
 }
 
