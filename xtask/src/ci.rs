@@ -2,6 +2,8 @@
 //!
 //! Invariant: `.ci/run` starts with this very command, so a developer sees what CI sees.
 
+use std::num::NonZeroUsize;
+
 use anyhow::Result;
 
 use crate::step::{cargo, check, step};
@@ -18,7 +20,12 @@ pub(crate) fn run() -> Result<()> {
     step("clippy", || {
         check(&mut cargo(root, &["clippy", "--locked", "--workspace", "--all-targets", "--", "-Dwarnings"]))
     })?;
-    step("test", || check(&mut cargo(root, &["test", "--locked", "--workspace"])))?;
+    step("test", || {
+        let mut command = cargo(root, &["test", "--locked", "--workspace"]);
+        // Many tests wait: for processes, for locks, for a rest that they are about.
+        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        check(command.env("RUST_TEST_THREADS", (2 * cores).to_string()))
+    })?;
     step("doc", || {
         // Libraries only: the command and the library bear one name, and their pages would overwrite each other.
         let mut command = cargo(root, &["doc", "--locked", "--workspace", "--no-deps", "--lib"]);
