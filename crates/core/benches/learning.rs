@@ -17,6 +17,8 @@ use siliconroute_core::{
 
 const TARGETS: usize = 16;
 const CASES: usize = 1_000;
+/// A sample goes through all cases once, so that no sample finds what it reads in the nearest cache already.
+const EACH_CASE: u32 = CASES as u32;
 const SECOND_NS: u64 = 1_000_000_000;
 
 fn main() {
@@ -116,7 +118,7 @@ fn query(case: &Case) -> Query<'_> {
 }
 
 /// A decision that reads what runs have told.
-#[divan::bench]
+#[divan::bench(sample_size = EACH_CASE)]
 fn decision(bencher: divan::Bencher<'_, '_>) {
     let World { knowledge, live, cases } = world();
     let context = Context::default();
@@ -129,7 +131,7 @@ fn decision(bencher: divan::Bencher<'_, '_>) {
 }
 
 /// The same with an allowance that pays for looking at any target, so that all of them draw.
-#[divan::bench]
+#[divan::bench(sample_size = EACH_CASE)]
 fn decision_that_may_explore(bencher: divan::Bencher<'_, '_>) {
     let World { knowledge, live, cases } = world();
     let mut explorer = Explorer::new(0.01, 1);
@@ -145,7 +147,7 @@ fn decision_that_may_explore(bencher: divan::Bencher<'_, '_>) {
 }
 
 /// A run that is taken over into the snapshot of one's own.
-#[divan::bench]
+#[divan::bench(sample_size = EACH_CASE)]
 fn run_taken_over(bencher: divan::Bencher<'_, '_>) {
     let World { knowledge, mut live, cases } = world();
     let (mut draws, mut at) = (Draws::new(2), 10);
@@ -157,7 +159,7 @@ fn run_taken_over(bencher: divan::Bencher<'_, '_>) {
 }
 
 /// The whole update: the row is shared with the published snapshot, so it is copied, and a new snapshot is published.
-#[divan::bench]
+#[divan::bench(sample_size = EACH_CASE)]
 fn snapshot_update(bencher: divan::Bencher<'_, '_>) {
     let World { knowledge, mut live, cases } = world();
     let (mut draws, mut at) = (Draws::new(2), 10);

@@ -11,13 +11,15 @@ mod record;
 mod rules;
 mod wording;
 
+use std::cell::OnceCell;
+
 use smallvec::SmallVec;
 
 use serde::{Deserialize, Serialize};
 
 use crate::accuracy::AccuracyClass;
 use crate::energy::EnergyScope;
-use crate::knowledge::{Energy, Exclusion, Knowledge, TargetIndex, Verdicts};
+use crate::knowledge::{CaseRow, Energy, Exclusion, Knowledge, TargetIndex, Verdicts};
 use crate::learning::{Explored, Live, explore};
 use crate::model::Case;
 use crate::predict::Basis;
@@ -195,8 +197,14 @@ pub fn decide_live<'k>(
     query: &Query<'_>,
     context: &Context,
 ) -> Decision<'k> {
-    let live = live.filter(|_| !context.ignore_measurements).map(|live| live.of_case(query.case.id));
-    let cells = if context.ignore_measurements { None } else { knowledge.cells(query.case.id) };
+    let live = live.filter(|_| !context.ignore_measurements);
+    let live = live.map(|live| live.of_case(query.case.id, query.workload));
+    // Looked up only where runs have not told all.
+    let cells = OnceCell::new();
+    let cells = || {
+        let known = || if context.ignore_measurements { None } else { knowledge.cells(query.case.id) };
+        *cells.get_or_init(known)
+    };
     let verdicts = knowledge.verdicts(query.case.id, query.case.model);
     let workload = query.workload.index();
     let terms = query.terms();
@@ -204,27 +212,31 @@ pub fn decide_live<'k>(
     let mut candidates: SmallVec<[Candidate<'k>; INLINE_TARGETS]> = SmallVec::new();
     for index in 0..knowledge.targets().len() {
         let target = TargetIndex(index as u16);
-        let outlook = match verdicts.exclusion(index, query.accuracy) {
-            Some(exclusion) => Err(exclusion),
-            None => match cells.and_then(|row| row[index].times[workload].as_ref()) {
-                Some(estimate) => Ok(Prediction {
+        let known = || {
+            let outlook = match cells().and_then(|row| row[index].times[workload].as_ref()) {
+                Some(estimate) => Prediction {
                     time_ns: estimate.time_ns,
                     interval: estimate.interval,
                     source: Source::Measured { sessions: estimate.sessions },
-                }),
-                None => predict(knowledge, query, context, &verdicts, target),
-            },
+                },
+                None => predict(knowledge, query, context, &verdicts, target)?,
+            };
+            Ok(match context.rested_ns.filter(|_| query.workload == Workload::IdleLoaded) {
+                Some(rest_ns) => knowledge.after_rest(query.case, target, outlook, rest_ns),
+                None => outlook,
+            })
         };
-        let outlook = match context.rested_ns.filter(|_| query.workload == Workload::IdleLoaded) {
-            Some(rest_ns) => outlook.map(|usual| knowledge.after_rest(query.case, target, usual, rest_ns)),
-            None => outlook,
-        };
-        let outlook = match &live {
-            Some(live) => live.outlook(index, query.workload, outlook).map(|usual| {
-                let strained = context.strains(knowledge.target(target), query.rules);
-                if strained { live.under_strain(index, usual) } else { usual }
-            }),
-            None => outlook,
+        let outlook = match (verdicts.exclusion(index, query.accuracy), &live) {
+            (Some(exclusion), _) => Err(exclusion),
+            (None, None) => known(),
+            (None, Some(live)) => {
+                let usual = match live.believed(index) {
+                    Some(believed) => Ok(believed),
+                    None => known().map(|known| live.instead_of(index, known)),
+                };
+                let strained = || context.strains(knowledge.target(target), query.rules);
+                usual.map(|usual| if strained() { live.under_strain(index, usual) } else { usual })
+            }
         };
         let limits = query.limits;
         candidates.push(Candidate {
@@ -244,7 +256,7 @@ pub fn decide_live<'k>(
     if knowledge.has_energies() {
         predict_energies(knowledge, query, &mut candidates);
     }
-    answer(&OfCase { knowledge, case: query.case }, &terms, context, candidates)
+    answer(&OfCase::new(knowledge, query.case), &terms, context, candidates)
 }
 
 /// What a decision knows of the targets beyond what stands in its candidates.
@@ -259,6 +271,18 @@ trait Startable: Lineup {
 struct OfCase<'a> {
     knowledge: &'a Knowledge,
     case: &'a Case,
+    /// Looked up only where another target may be woken.
+    row: OnceCell<CaseRow<'a>>,
+}
+
+impl<'a> OfCase<'a> {
+    fn new(knowledge: &'a Knowledge, case: &'a Case) -> Self {
+        Self { knowledge, case, row: OnceCell::new() }
+    }
+
+    fn row(&self) -> &CaseRow<'a> {
+        self.row.get_or_init(|| self.knowledge.row(self.case))
+    }
 }
 
 impl Lineup for OfCase<'_> {
@@ -269,11 +293,11 @@ impl Lineup for OfCase<'_> {
 
 impl Startable for OfCase<'_> {
     fn waking_ns(&self, target: TargetIndex) -> f64 {
-        self.knowledge.waking_ns(self.case, target)
+        self.row().waking_ns(target)
     }
 
     fn cold_start_ns(&self, target: TargetIndex) -> Option<f64> {
-        self.knowledge.expected_ns(self.case, target, Workload::ColdStart)
+        self.row().expected_ns(target, Workload::ColdStart)
     }
 }
 

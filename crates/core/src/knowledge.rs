@@ -8,6 +8,7 @@ mod imported;
 mod memory;
 mod prediction;
 mod tails;
+mod verdict;
 
 use std::collections::HashMap;
 
@@ -27,7 +28,10 @@ use crate::workload::Workload;
 pub use self::energy::{Energies, Energy, EnergyFacts};
 pub use self::imported::{ASSUMED_DEGREES, ASSUMED_SPREAD, Imported, ImportedFacts};
 pub use self::memory::{MemoryFacts, MemoryTaken, MemoryUse, Most};
+pub(crate) use self::prediction::CaseRow;
 pub use self::prediction::{RestFacts, StartFacts};
+pub(crate) use self::verdict::Verdicts;
+use self::verdict::{OfTriedCase, Unproven, Verdict, unproven_outputs};
 
 /// Position of a target in a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -131,30 +135,16 @@ pub struct Cell {
     p95_ns: [f64; 3],
 }
 
-/// What speaks against one target, for one case or for all known cases of a model.
-#[derive(Debug, Clone, Default)]
-struct Verdict {
-    /// Whether there was any trial.
-    tried: bool,
-    /// Whether any trial gave a measurement.
-    succeeded: bool,
-    /// Whether the latest trial failed.
-    failing: bool,
-    failed: Option<Exclusion>,
-    /// Per accuracy class: what speaks against the target; `None` where nothing does.
-    outputs: Option<[Option<Exclusion>; 3]>,
-}
-
 /// The snapshot: targets, what was measured, what was fitted.
 #[derive(Debug, Default)]
 pub struct Knowledge {
     targets: Vec<TargetEntry>,
     cells: HashMap<CaseId, Box<[Cell]>>,
     /// Of tried cases.
-    case_verdicts: HashMap<CaseId, Box<[Verdict]>>,
+    case_verdicts: HashMap<CaseId, OfTriedCase>,
     /// The worst of each model's tried cases, for its other ones.
     model_verdicts: HashMap<ModelId, Box<[Verdict]>>,
-    unproven: Vec<[Option<Exclusion>; 3]>,
+    unproven: Vec<Unproven>,
     memory: memory::Memory,
     /// By target, workload and scope: the power that its measured cases drew.
     powers: Vec<[[Option<energy::Power>; 3]; 3]>,
@@ -298,12 +288,15 @@ impl KnowledgeBuilder {
         let imported = imported::join(self.imported, &index, |case, target, workload| {
             cells.get(&case)?[target].times[workload].map(|time| time.time_ns)
         });
-        let unproven = self.targets.iter().map(|entry| unproven_outputs(entry.worst_error)).collect();
+        let unproven: Vec<Unproven> =
+            self.targets.iter().map(|entry| unproven_outputs(entry.worst_error)).collect();
         let cells: HashMap<CaseId, Box<[Cell]>> =
             cells.into_iter().map(|(case, row)| (case, row.into_boxed_slice())).collect();
         let predictor = prediction::learn(&self.targets, &self.cases, &cells, &self.starts, &index);
         let predictions = prediction::predict_known(&predictor, &self.cases, &cells, count);
         let doubts = prediction::doubts(&self.cases, &case_verdicts, count);
+        let tried = |(case, row)| (case, OfTriedCase::new(row, &model_verdicts[&models[&case]], &unproven));
+        let case_verdicts = case_verdicts.into_iter().map(tried).collect();
         Knowledge {
             targets: self.targets,
             case_verdicts,
@@ -408,112 +401,8 @@ impl Knowledge {
 
     /// What speaks against the targets for a case: what its own trials say, else the worst of its model's.
     pub(crate) fn verdicts(&self, case: CaseId, model: ModelId) -> Verdicts<'_> {
-        Verdicts {
-            of_case: self.case_verdicts.get(&case).map(AsRef::as_ref),
-            of_model: self.model_verdicts.get(&model).map(AsRef::as_ref),
-            unproven: &self.unproven,
-        }
+        Verdicts::new(self.case_verdicts.get(&case), &self.model_verdicts, model, &self.unproven)
     }
-}
-
-/// The verdicts on all targets for one case.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Verdicts<'k> {
-    of_case: Option<&'k [Verdict]>,
-    of_model: Option<&'k [Verdict]>,
-    unproven: &'k [[Option<Exclusion>; 3]],
-}
-
-impl<'k> Verdicts<'k> {
-    /// What excludes the target at `index` in `class`; `None` when nothing does.
-    pub(crate) fn exclusion(&self, index: usize, class: AccuracyClass) -> Option<&'k Exclusion> {
-        if let Some(failed) = self.verdict(index).and_then(|verdict| verdict.failed.as_ref()) {
-            return Some(failed);
-        }
-        match self.outputs(index) {
-            Some(by_class) => by_class[class as usize].as_ref(),
-            None => self.unproven[index][class as usize].as_ref(),
-        }
-    }
-
-    /// Whether the target at `index` has run the model.
-    pub(crate) fn succeeded(&self, index: usize) -> bool {
-        let ran = |row: Option<&'k [Verdict]>| row.is_some_and(|row| row[index].succeeded);
-        ran(self.of_case) || ran(self.of_model)
-    }
-
-    /// What the case's own trials say, else the worst of its model's.
-    fn verdict(&self, index: usize) -> Option<&'k Verdict> {
-        let own = self.of_case.map(|row| &row[index]).filter(|verdict| verdict.tried);
-        own.or_else(|| self.of_model.map(|row| &row[index]))
-    }
-
-    /// What comparing outputs said, by class; `None` where none were compared.
-    fn outputs(&self, index: usize) -> Option<&'k [Option<Exclusion>; 3]> {
-        let verdict = self.verdict(index);
-        verdict
-            .and_then(|verdict| verdict.outputs.as_ref())
-            .or_else(|| self.of_model.and_then(|row| row[index].outputs.as_ref()))
-    }
-}
-
-impl Verdict {
-    /// Takes over whatever of `other` speaks against the target.
-    fn worsen(&mut self, other: &Self) {
-        self.succeeded |= other.succeeded;
-        if self.failed.is_none() {
-            self.failed.clone_from(&other.failed);
-        }
-        match (&mut self.outputs, &other.outputs) {
-            (Some(worst), Some(outputs)) => {
-                for (worst, found) in worst.iter_mut().zip(outputs) {
-                    if worst.is_none() {
-                        worst.clone_from(found);
-                    }
-                }
-            }
-            (worst @ None, Some(outputs)) => *worst = Some(outputs.clone()),
-            (_, None) => {}
-        }
-    }
-
-    /// Takes over a failure. One that may pass speaks against a target that has worked only if it repeats, and
-    /// hides no refusal.
-    fn note_failure(&mut self, failure: Failure) {
-        let repeated = std::mem::replace(&mut self.failing, true);
-        let refused = matches!(&self.failed, Some(Exclusion::Failed(known)) if !known.kind.is_transient());
-        let counts =
-            if failure.kind.is_transient() { !refused && (repeated || !self.succeeded) } else { true };
-        if counts {
-            self.failed = Some(Exclusion::Failed(failure));
-        }
-    }
-
-    /// Takes over the latest output check; a check that compared nothing changes nothing.
-    fn note_outputs(&mut self, outputs: &OutputCheck) {
-        let by_class = match outputs {
-            OutputCheck::NotCompared { .. } => return,
-            OutputCheck::Reference => [None, None, None],
-            OutputCheck::Compared { difference, .. } => AccuracyClass::ALL.map(|class| {
-                let finding = || {
-                    let top1 = if difference.same_top1 { "" } else { " and another largest element" };
-                    format!("relative error {:.1e}{top1}", difference.max_relative_error)
-                };
-                (!difference.satisfies(class)).then(|| Exclusion::WrongOutputs { class, finding: finding() })
-            }),
-            OutputCheck::Faulty { fault, .. } => AccuracyClass::ALL
-                .map(|class| Some(Exclusion::WrongOutputs { class, finding: fault.to_string() })),
-        };
-        self.outputs = Some(by_class);
-    }
-}
-
-/// What speaks, by class, against a target whose outputs were never compared for a model.
-fn unproven_outputs(worst_error: Option<f64>) -> [Option<Exclusion>; 3] {
-    AccuracyClass::ALL.map(|class| {
-        let worst_seen = worst_error.filter(|&worst| worst > class.limit())?;
-        Some(Exclusion::UnprovenOutputs { class, worst_seen })
-    })
 }
 
 /// Joins the sessions of one configuration: median of medians, hull of the intervals.

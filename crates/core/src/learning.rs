@@ -2,12 +2,14 @@
 //!
 //! Invariant: everything follows from the observations, their times and a seed, so a day of use can be replayed.
 //!
-//! Reading order: `belief`, `live`, `exploration`. What each holds in simulation: docs/learning.md.
+//! Reading order: `belief`, `wander`, `over_cases`, `live`, `exploration`. What each holds in simulation: docs/learning.md.
 
 mod belief;
 mod exploration;
 mod live;
+mod over_cases;
+mod wander;
 
 pub use belief::{Belief, Change};
 pub use exploration::{Account, Allowance, Explored, Explorer, explore};
-pub use live::{Live, Noticed, Run, Wanting};
+pub use live::{Live, Noticed, Run};

@@ -17,6 +17,9 @@ pub struct Glance {
     pub power_source: Reading<PowerSource>,
     /// The power profile or scheme that the user chose.
     pub power_profile: Reading<String>,
+    /// What else the user chose of power: Windows' power mode over the scheme, or what Linux's clock drivers are told to prefer.
+    #[serde(default = "not_recorded")]
+    pub power_mode: Reading<String>,
     /// The clock governor.
     pub governor: Reading<String>,
     /// Mean clock of the cores, in MHz.
@@ -29,12 +32,25 @@ pub struct Glance {
     pub free_memory_bytes: Reading<u64>,
 }
 
+/// What a document of an earlier version says about a value that it does not hold.
+fn not_recorded<T>() -> Reading<T> {
+    Reading::unavailable("not recorded")
+}
+
 impl Glance {
+    /// The power plan: profile, mode and governor, as far as the machine tells them; `None` where it tells none.
+    pub fn power_plan(&self) -> Option<String> {
+        let told = [&self.power_profile, &self.power_mode, &self.governor];
+        let told: Vec<&str> = told.into_iter().filter_map(|it| it.available()).map(String::as_str).collect();
+        (!told.is_empty()).then(|| told.join(", "))
+    }
+
     /// A glance that tells nothing, for `reason`.
     pub fn unavailable(reason: &str) -> Self {
         Self {
             power_source: Reading::unavailable(reason),
             power_profile: Reading::unavailable(reason),
+            power_mode: Reading::unavailable(reason),
             governor: Reading::unavailable(reason),
             cpu_mhz: Reading::unavailable(reason),
             cpu_temperature_celsius: Reading::unavailable(reason),
@@ -63,6 +79,7 @@ impl Glance {
         Self {
             power_source: files.power_source(),
             power_profile: files.power_profile(),
+            power_mode: linux::sensors::energy_preference(roots),
             governor: linux::sensors::governor(roots),
             cpu_mhz: clocks.map(|clocks| clocks.iter().sum::<f64>() / clocks.len() as f64),
             cpu_temperature_celsius: files.cpu_temperature_celsius(),
@@ -77,6 +94,7 @@ impl From<&Conditions> for Glance {
         Self {
             power_source: conditions.power_source.clone(),
             power_profile: conditions.power_profile.clone(),
+            power_mode: conditions.power_mode.clone(),
             governor: conditions.governor.clone(),
             cpu_mhz: conditions.cpu_mhz.clone(),
             cpu_temperature_celsius: conditions.cpu_temperature_celsius.clone(),

@@ -30,6 +30,7 @@ pub fn detect_context() -> Context {
     let glance = detect_glance();
     Context {
         charge_on_battery_percent: charge_on_battery(&glance, || detect_conditions().battery_percent),
+        power_plan: glance.power_plan(),
         free_memory_bytes: glance.free_memory_bytes.available().copied(),
         chips: cpu_now(&glance.cpu_temperature_celsius).into_iter().collect(),
         ..Context::default()

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use serde::Serialize;
+use siliconroute_core::Case;
 use siliconroute_store::Store;
 
 use self::fetching::{check_fetcher, check_space, missing_packages};
@@ -260,11 +261,26 @@ impl Router {
             ));
             return Ok(checks);
         }
-        checks.push(match self.learn(&targets).map(|learned| learned.knowledge.known_cases()) {
-            Ok(0) => Check::advice("knowledge", "nothing was measured yet", "run `siliconroute up --once`"),
-            Ok(known) => Check::good("knowledge", format!("{} measured", counted(known, "case"))),
-            Err(error) => Check::of_error("knowledge", &error),
-        });
+        match self.learn(&targets) {
+            Ok(learned) => {
+                checks.push(match learned.knowledge.known_cases() {
+                    0 => {
+                        Check::advice("knowledge", "nothing was measured yet", "run `siliconroute up --once`")
+                    }
+                    known => Check::good("knowledge", format!("{} measured", counted(known, "case"))),
+                });
+                checks.extend(learned.doubts.iter().map(|doubt| {
+                    let case = learned.cases.get(&doubt.case).map_or_else(String::new, Case::label);
+                    let finding = doubt.sentence(&case);
+                    Check::advice(
+                        "knowledge",
+                        finding,
+                        "run `siliconroute up --once`, which measures it again",
+                    )
+                }));
+            }
+            Err(error) => checks.push(Check::of_error("knowledge", &error)),
+        }
         Ok(checks)
     }
 

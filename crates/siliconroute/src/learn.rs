@@ -4,6 +4,7 @@
 //! are installed now; older versions of a provider are other targets' history. A hardware model is fitted to
 //! work that one method counted.
 
+mod doubts;
 mod energies;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -26,6 +27,8 @@ use crate::error::Error;
 use crate::quarantine::Streaks;
 use crate::router::{Replaced, Router, Targets};
 
+pub use self::doubts::Doubt;
+
 /// Knowledge, and what it was made from.
 #[derive(Debug)]
 pub struct Learned {
@@ -39,6 +42,8 @@ pub struct Learned {
     pub trials: Vec<TrialFacts>,
     /// The targets whose latest trials failed.
     pub failures: Streaks,
+    /// The times that runs have shown to have changed and that were not measured again yet.
+    pub doubts: Vec<Doubt>,
 }
 
 impl Learned {
@@ -88,8 +93,8 @@ impl Router {
                 }
             }
         })?;
-        let failures = lessons.failures;
-        Ok(Learned { knowledge, cases: lessons.cases, unfitted: reasons, trials, failures })
+        let Lessons { cases, failures, doubts, .. } = lessons;
+        Ok(Learned { knowledge, cases, unfitted: reasons, trials, failures, doubts })
     }
 
     /// Everything that the store holds of this machine's targets, and the trials of the available ones, oldest first.
@@ -106,10 +111,14 @@ impl Router {
         let honest = || stored.iter().filter(|trial| trial.suspect.is_none());
         let mut memory: Vec<MemoryFacts> = honest().map(StoredTrial::memory).collect();
         let starts: Vec<StartFacts> = honest().filter_map(start_of).collect();
-        let failures = Streaks::of(&stored);
+        let failures = Streaks::of(&stored, &self.store.latest_answers()?);
+        let mut doubts = self.store.doubts(&self.machine.hardware_id)?;
+        doubts.retain(|doubt| targets.rows.get(&doubt.target) == Some(&doubt.target_id));
+        let (doubts, superseded) = doubts::settle(&stored, doubts);
         let rests: Vec<RestFacts> = honest().filter_map(rest_of).collect();
+        let teaches = |trial: &StoredTrial| is_fit_to_learn_from(trial) && !superseded.contains(&trial.id);
         let trials: Vec<TrialFacts> =
-            stored.into_iter().filter(is_fit_to_learn_from).filter_map(StoredTrial::into_facts).collect();
+            stored.into_iter().filter(teaches).filter_map(StoredTrial::into_facts).collect();
         let mut cases = self.store.cases()?;
         self.models().recount(&mut cases)?;
         let lent = lend_to_tuned(targets, &trials);
@@ -120,6 +129,7 @@ impl Router {
             memory,
             energies,
             failures,
+            doubts,
             starts,
             rests,
             imported: self.imported_facts(targets)?,
@@ -228,6 +238,7 @@ pub(crate) struct Lessons {
     memory: Vec<MemoryFacts>,
     energies: Vec<EnergyFacts>,
     failures: Streaks,
+    doubts: Vec<Doubt>,
     starts: Vec<StartFacts>,
     rests: Vec<RestFacts>,
     imported: Vec<ImportedFacts>,
@@ -245,6 +256,7 @@ impl Lessons {
             trials: self.trials.iter().filter(|it| it.model != model).cloned().collect(),
             memory: self.memory.iter().filter(|it| it.model != model).cloned().collect(),
             failures: self.failures.clone(),
+            doubts: self.doubts.iter().filter(|it| !of_model.contains(&it.case)).cloned().collect(),
             energies: self.energies.iter().filter(|it| !of_model.contains(&it.case)).cloned().collect(),
             starts: self.starts.iter().filter(|it| !of_model.contains(&it.case)).cloned().collect(),
             rests: self.rests.iter().filter(|it| !of_model.contains(&it.case)).cloned().collect(),

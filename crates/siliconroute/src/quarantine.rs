@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use siliconroute_core::{ModelId, TargetKey};
-use siliconroute_store::StoredTrial;
+use siliconroute_store::{StoredTrial, TargetId};
 
 /// When a target that fails is left out, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +22,10 @@ pub struct Quarantine {
 }
 
 impl Quarantine {
+    /// The rule where nothing is set.
+    pub const USUAL: Self =
+        Self { failures: 2, first: Duration::from_mins(10), longest: Duration::from_hours(24) };
+
     /// Until when a target with such failures is left out, in milliseconds since 1970 UTC; `None` where it is not.
     pub fn until(&self, streak: Streak) -> Option<i64> {
         let further = streak.failures.checked_sub(self.failures)?;
@@ -55,14 +59,20 @@ pub struct Streak {
 pub struct Streaks(BTreeMap<String, Streak>);
 
 impl Streaks {
-    /// Counts the failures of `trials`, oldest first, since each target's last measurement: crashes, hangs and blow-ups
-    /// of memory, of each model one.
-    pub fn of(trials: &[StoredTrial]) -> Self {
+    /// Counts the failures of `trials`, oldest first, since each target's last measurement and the time in `answers` at which it
+    /// answered an inference last: crashes, hangs and blow-ups of memory, of each model one.
+    pub fn of(trials: &[StoredTrial], answers: &[(TargetId, i64)]) -> Self {
+        let answered = |trial: &StoredTrial| {
+            let later = |&(target, at_ms): &(TargetId, i64)| {
+                target == trial.target_id && at_ms > trial.started_unix_ms
+            };
+            answers.iter().any(later)
+        };
         let mut failing: BTreeMap<&str, (BTreeSet<ModelId>, i64)> = BTreeMap::new();
         for trial in trials {
             match &trial.outcome {
                 Ok(_) => drop(failing.remove(trial.target.base())),
-                Err(failure) if failure.kind.is_transient() => {
+                Err(failure) if failure.kind.is_transient() && !answered(trial) => {
                     let (models, last) = failing.entry(trial.target.base()).or_default();
                     models.insert(trial.model);
                     *last = trial.started_unix_ms;

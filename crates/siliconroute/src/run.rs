@@ -4,6 +4,7 @@
 //! error and not a target's failure.
 
 mod choice;
+mod kept_failure;
 mod refusal;
 mod routing;
 
@@ -210,7 +211,10 @@ impl Router {
                         last_run_ms: None,
                     });
                 }
-                Err(failure) => fell_back.push(self.fallen(target, failure)),
+                Err(failure) => {
+                    let asked = (case, routing.workload());
+                    fell_back.push(self.fallen(&targets, asked, target, failure));
+                }
             }
         }
         if let Some(id) = kept {
@@ -223,10 +227,17 @@ impl Router {
         Err(all_failed(case, choice, &fell_back))
     }
 
-    /// A target that failed; what may pass counts against it for a while.
-    fn fallen(&self, target: TargetKey, failure: Failure) -> FellBack {
+    /// A target that failed on `case`; what may pass counts against it for a while, in other processes, too.
+    fn fallen(
+        &self,
+        targets: &Targets,
+        asked: (&Case, Workload),
+        target: TargetKey,
+        failure: Failure,
+    ) -> FellBack {
         if failure.kind.is_transient() {
             self.note_failure(&target);
+            self.try_keep_failure(targets, asked, &target, &failure);
         }
         FellBack { target, failure }
     }
@@ -418,6 +429,11 @@ impl RoutedSession<'_> {
         }
     }
 
+    fn fall(&mut self, target: TargetKey, failure: Failure) {
+        let asked = (self.case, self.workload);
+        self.fell_back.push(self.router.fallen(&self.targets, asked, target, failure));
+    }
+
     /// Goes on to the next target with the same inputs, if `outcome` is a failure.
     fn or_next(&mut self, outcome: Result<(), RunError>) -> Result<(), Error> {
         let Err(error) = outcome else { return Ok(()) };
@@ -429,7 +445,7 @@ impl RoutedSession<'_> {
         }
         let failure = failure_of(error);
         let refused = failure.kind == FailureKind::Refused;
-        self.fell_back.push(self.router.fallen(self.target.clone(), failure));
+        self.fall(self.target.clone(), failure);
         self.router.stop_if_cancelled()?;
         // What the reference refuses to compute, such as an index beyond a table, others may answer with
         // made-up numbers, since they do not check it.
@@ -458,7 +474,7 @@ impl RoutedSession<'_> {
                     self.target = target;
                     return Ok(());
                 }
-                Err(failure) => self.fell_back.push(self.router.fallen(target, failure)),
+                Err(failure) => self.fall(target, failure),
             }
         }
         Err(all_failed(self.case, self.choice, &self.fell_back))

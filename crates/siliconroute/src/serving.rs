@@ -1,6 +1,6 @@
 //! A long-lived handle for programs that serve: every run is timed, teaches, and is kept.
 //!
-//! Invariant: a run waits neither for the disk nor for another run's learning; decisions read a snapshot that is replaced
+//! Invariant: a run waits neither for the disk, unless its target fails, nor for another run's learning; decisions read a snapshot that is replaced
 //! as a whole.
 //!
 //! Reading order: this file (what is shared), `session` (runs of one case), `recorder` (what goes into the store).
@@ -49,7 +49,22 @@ struct Pupil {
     live: Live,
     explorer: Explorer,
     changes: Vec<Noticing>,
-    power: Option<String>,
+    power: Option<Power>,
+}
+
+/// What the times of the whole machine rest on.
+#[derive(Debug, Clone)]
+struct Power {
+    on_battery: bool,
+    plan: Option<String>,
+}
+
+impl Power {
+    /// A plan that is not told is no other one.
+    fn differs_from(&self, now: &Self) -> bool {
+        let plans = self.plan.as_ref().zip(now.plan.as_ref());
+        self.on_battery != now.on_battery || plans.is_some_and(|(before, now)| before != now)
+    }
 }
 
 /// A change that runs have shown.
@@ -164,16 +179,22 @@ impl<'r> Serving<'r> {
 }
 
 impl Pupil {
-    /// Lets everything count for less when the power source or plan has changed.
+    /// Lets everything count for less when what all times rest on was changed: the power source or the power plan.
     fn note_power(&mut self, context: &Context, now_ns: u64) {
-        let power = if context.charge_on_battery_percent.is_some() { "battery" } else { "mains" };
-        if self.power.replace(power.to_owned()).is_some_and(|before| before != power) {
+        let power = Power {
+            on_battery: context.charge_on_battery_percent.is_some(),
+            plan: context.power_plan.clone(),
+        };
+        if let Some(before) = self.power.replace(power.clone())
+            && before.differs_from(&power)
+        {
+            tracing::info!("the power source or plan has changed: {before:?}, now {power:?}");
             self.live.doubt_all(now_ns);
         }
     }
 
-    fn observe(&mut self, learned: &Learned, run: &Run<'_>) {
-        let Some(noticed) = self.live.observe(&learned.knowledge, run) else { return };
+    fn observe(&mut self, learned: &Learned, run: &Run<'_>) -> Option<Noticed> {
+        let noticed = self.live.observe(&learned.knowledge, run)?;
         let target = learned.knowledge.target(run.target).key.clone();
         let ratio = noticed.change.ratio;
         tracing::info!("{target}: {} takes {ratio:.2} times as long as before", run.case.label());
@@ -182,5 +203,6 @@ impl Pupil {
         }
         let (case, workload) = (run.case.clone(), run.workload);
         self.changes.push(Noticing { target, case, workload, noticed });
+        Some(noticed)
     }
 }

@@ -3,9 +3,11 @@
 //! Invariant: a figure of a simulation is labelled as one; everything follows from the scenario and the seed, but for the
 //! speed of this machine.
 //!
-//! Reading order: `scenario` (what happens), `machine` (how long it takes), `drive` (the router's part), `tally`.
+//! Reading order: `scenario` (what happens), `machine` (how long it takes), `drive` (the router's part), `informed`
+//! (what can be reached without foresight), `tally`.
 
 mod drive;
+mod informed;
 mod machine;
 mod scenario;
 mod tally;

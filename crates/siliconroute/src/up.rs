@@ -188,6 +188,7 @@ impl Router {
         let questions: Vec<Question> = learning.iter().chain(&unseen).cloned().collect();
         let known = self.learn(&targets)?;
         let nothing_missing = missing_jobs(&learning, &targets, &known, SESSIONS, true).is_empty()
+            && known.doubts.is_empty()
             && self.stored_checks(&questions, &targets, Workload::Sustained)?.iter().all(Option::is_some);
         let (decisions, measured_trials) = if nothing_missing {
             announce_fits(&known, listener);
@@ -232,9 +233,12 @@ impl Router {
         // Another program may have measured while this one waited, so what is missing is seen only now.
         let mut learned = self.learn(targets)?;
         let mut trials = 0;
-        for pass in 1..=SESSIONS {
-            // What failed at last is tried again once, whatever comes of it.
-            let jobs = missing_jobs(learning, targets, &learned, pass, pass == 1);
+        for pass in 0..=SESSIONS {
+            // What runs have shown to have changed comes first; what failed at last is tried again once, whatever comes of it.
+            let jobs = match pass {
+                0 => self.doubted_jobs(targets, &learned, listener)?,
+                _ => missing_jobs(learning, targets, &learned, pass, pass == 1),
+            };
             if jobs.is_empty() {
                 continue;
             }
@@ -244,7 +248,11 @@ impl Router {
                 .measure_in_turn(&turn, &jobs, targets, &Order::new(Purpose::Learn, &sampling), listener)?
                 .complete()?;
             trials += measured.trials.len();
-            let passes = format!("{} trials, session {pass} of {SESSIONS}", measured.trials.len());
+            let made = measured.trials.len();
+            let passes = match pass {
+                0 => format!("{made} trials of times that were in doubt"),
+                _ => format!("{made} trials, session {pass} of {SESSIONS}"),
+            };
             listener.event(Event::End(passes));
             learned = self.learn(targets)?;
         }
@@ -401,7 +409,7 @@ impl Router {
     }
 
     /// The model as it lies on the disk now, or why it cannot be measured again.
-    fn find_stored_model(&self, stored: &StoredModel) -> Result<KnownModel, String> {
+    pub(crate) fn find_stored_model(&self, stored: &StoredModel) -> Result<KnownModel, String> {
         let mut silent = crate::event::Silent;
         let progress = Forward { listener: &mut silent, router: self };
         let damage = self.models().damage(&stored.name, &progress);

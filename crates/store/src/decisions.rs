@@ -207,6 +207,17 @@ impl Store {
         })
     }
 
+    /// When each target answered a decision last, in milliseconds since 1970 UTC.
+    pub fn latest_answers(&self) -> Result<Vec<(TargetId, i64)>, StoreError> {
+        self.read("read the latest answers", |connection| {
+            let mut query = connection.prepare_cached(
+                "SELECT target_id, max(created_unix_ms) FROM decision_outcome
+                 WHERE target_id IS NOT NULL GROUP BY target_id",
+            )?;
+            Ok(query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?)
+        })
+    }
+
     /// What came of a decision, oldest first.
     pub fn outcomes(&self, decision: DecisionId) -> Result<Vec<StoredOutcome>, StoreError> {
         self.read("read the outcomes", |connection| {

@@ -4,7 +4,7 @@
 //! crate touches SQLite; rows and domain types are different types, translated here.
 //!
 //! Reading order: `error`, `open`, `copy`, `schema`, `column`, `catalogue`, `chip_figures`, `campaigns`, `trials`, `fits`,
-//! `decisions`, `telemetry`, `tunings`, `imports`, `check`.
+//! `decisions`, `doubts`, `telemetry`, `tunings`, `imports`, `check`.
 
 // Lets unit tests share sample data with the integration tests and the benchmark.
 #[cfg(test)]
@@ -22,6 +22,7 @@ mod chip_figures;
 mod column;
 mod copy;
 mod decisions;
+mod doubts;
 mod error;
 mod fits;
 mod imports;
@@ -45,6 +46,7 @@ pub use decisions::{
     DamagedDecision, NewDecision, NewOutcome, NewVerification, StoredDecision, StoredOutcome,
     StoredVerification,
 };
+pub use doubts::{NewDoubt, StoredDoubt};
 pub use error::{Cause, OpenError, StoreError};
 pub use fits::{NewFit, StoredFit};
 pub use imports::{NewOrigin, StoredImport, StoredOrigin};

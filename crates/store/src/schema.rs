@@ -23,6 +23,7 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0007_imported_knowledge.sql"),
     include_str!("../migrations/0008_served_runs.sql"),
     include_str!("../migrations/0009_decision_outcomes.sql"),
+    include_str!("../migrations/0010_doubts.sql"),
 ];
 
 /// Brings an empty or older store to the version after the last of `steps`.

@@ -95,6 +95,9 @@ pub(super) fn run(session: &Session<'_>, arguments: &Route) -> Result<ExitCode, 
     if let Some(notice) = &notice {
         session.progress().event(Event::Notice(notice.clone()));
     }
+    for doubt in learned.doubts_of(case.id) {
+        session.progress().event(Event::Notice(doubt.sentence(&case.label())));
+    }
     let output = session.output;
     let sentence = decision.sentence(&learned.knowledge);
     if output.json {

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use serde_json::json;
+use siliconroute::event::{Event, Listener};
 use siliconroute::sampler::{Look, Sampler};
 use siliconroute::settings::bounds;
 use siliconroute::telemetry::{Recorder, SCHEMA, Telemetry};
@@ -65,6 +66,9 @@ pub(super) fn run(session: &Session<'_>, arguments: &Top, told: Told<'_>) -> Res
         Some(whole) => Some(looks_in(whole, period)),
         None => (arguments.once || session.output.json).then_some(1),
     };
+    for doubt in router.told_doubts()? {
+        session.progress().event(Event::Notice(doubt));
+    }
     let started_unix_ms = router.unix_ms();
     let mut sampler = router.watch_machine(period);
     tracing::info!("watching the machine, once in {} s", period.as_secs_f64());

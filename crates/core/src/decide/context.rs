@@ -21,6 +21,9 @@ pub struct Context {
     pub rested_ns: Option<f64>,
     /// The charge of the battery in percent while the machine runs on it; absent on mains and where unknown.
     pub charge_on_battery_percent: Option<f64>,
+    /// The power plan that the user chose, in the system's words; absent where it tells none.
+    #[serde(default)]
+    pub power_plan: Option<String>,
     /// Memory that programs can still get.
     pub free_memory_bytes: Option<u64>,
     /// Chips of which something is known.

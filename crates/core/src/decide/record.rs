@@ -154,7 +154,7 @@ impl Answer {
 impl Record {
     /// The record of `decision`, which was made from `knowledge`.
     pub fn of(decision: &Decision<'_>, query: &Query<'_>, context: &Context, knowledge: &Knowledge) -> Self {
-        let lineup = OfCase { knowledge, case: query.case };
+        let lineup = OfCase::new(knowledge, query.case);
         let explores = context.exploration.is_some();
         let wakes = explores || context.running.is_some();
         let seen = |candidate: &Candidate<'_>| Seen {

@@ -94,15 +94,13 @@ impl Knowledge {
 
     /// The time of `case` on `target` in `workload`, measured or predicted.
     pub fn expected_ns(&self, case: &Case, target: TargetIndex, workload: Workload) -> Option<f64> {
-        let measured = self.estimate(case.id, target, workload).map(|it| it.time_ns);
-        measured.or_else(|| self.predicted(case, target, workload).map(|it| it.time_ns))
+        self.row(case).expected_ns(target, workload)
     }
 
-    /// What it takes to wake `target` up for `case`: what a rest adds to its time; 0 where that is not known.
-    pub fn waking_ns(&self, case: &Case, target: TargetIndex) -> f64 {
-        let [rested, running] = [Workload::IdleLoaded, Workload::Sustained]
-            .map(|workload| self.expected_ns(case, target, workload));
-        rested.zip(running).map_or(0.0, |(rested, running)| (rested - running).max(0.0))
+    /// What is known of the times of `case`, looked up once for all targets.
+    pub(crate) fn row<'k>(&'k self, case: &'k Case) -> CaseRow<'k> {
+        let predictions = self.predictions.get(&case.id).map(AsRef::as_ref);
+        CaseRow { knowledge: self, case, cells: self.cells(case.id), predictions }
     }
 
     /// What makes a failure of `target` on an untried case likely; `None` where nothing does.
@@ -124,6 +122,37 @@ impl Knowledge {
     /// What predicts times.
     pub fn predictor(&self) -> &Predictor {
         &self.predictor
+    }
+}
+
+/// What is known of the times of one case.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CaseRow<'k> {
+    knowledge: &'k Knowledge,
+    case: &'k Case,
+    cells: Option<&'k [Cell]>,
+    predictions: Option<&'k [[Option<Prediction>; 3]]>,
+}
+
+impl CaseRow<'_> {
+    /// The time on `target` in `workload`, measured or predicted.
+    pub(crate) fn expected_ns(&self, target: TargetIndex, workload: Workload) -> Option<f64> {
+        let (index, of) = (usize::from(target.0), workload.index());
+        if let Some(measured) = self.cells.and_then(|row| row.get(index)?.times[of].as_ref()) {
+            return Some(measured.time_ns);
+        }
+        let predicted = match self.predictions {
+            Some(row) => row.get(index)?[of],
+            None => self.knowledge.predicted(self.case, target, workload),
+        };
+        predicted.map(|predicted| predicted.time_ns)
+    }
+
+    /// What it takes to wake `target` up: what a rest adds to its time; 0 where that is not known.
+    pub(crate) fn waking_ns(&self, target: TargetIndex) -> f64 {
+        let [rested, running] =
+            [Workload::IdleLoaded, Workload::Sustained].map(|workload| self.expected_ns(target, workload));
+        rested.zip(running).map_or(0.0, |(rested, running)| (rested - running).max(0.0))
     }
 }
 

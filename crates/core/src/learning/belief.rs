@@ -83,6 +83,15 @@ pub struct Belief {
     changed_ns: u64,
     /// Runs observed since.
     runs_since: u64,
+    /// Where all times of the target had wandered to when the level was looked at last, in log time.
+    wandered: f64,
+    /// Until when what they wander is in the level, and the variance of what they may have wandered beyond it.
+    followed_ns: u64,
+    wandering: f64,
+    /// The level that knowledge said, and its variance; absent where it said nothing.
+    known: Option<(f64, f64)>,
+    /// By how much changes of the target or the whole machine have moved the level.
+    moved_by: f64,
 }
 
 /// The level has changed: a driver, a power plan, throttling.
@@ -118,6 +127,11 @@ impl Belief {
             shift: 0.0,
             changed_ns: 0,
             runs_since: 0,
+            wandered: 0.0,
+            followed_ns: now_ns,
+            wandering: 0.0,
+            known: None,
+            moved_by: 0.0,
         })
     }
 
@@ -136,7 +150,7 @@ impl Belief {
         if !seen.is_finite() {
             return None;
         }
-        let variance = self.variance_at(now_ns);
+        let variance = self.variance_at(now_ns) + std::mem::take(&mut self.wandering);
         self.set_variance(variance);
         self.seen_ns = self.seen_ns.max(now_ns);
         self.runs += 1;
@@ -210,12 +224,66 @@ impl Belief {
     /// Moves what is believed by `shift` in log time, and lets it be off by `deviation` beyond what it was before.
     pub(super) fn moved(&mut self, shift: f64, deviation: f64) {
         self.level += shift;
+        self.moved_by += shift;
         self.set_variance(self.variance() + deviation * deviation);
         self.sums = [0.0; 2];
         (self.anchor, self.fresh, self.calm) = (self.level, 0, self.level);
     }
 
-    /// The level's variance at `now_ns`, which grows while nothing is seen, and sooner where the level has just changed.
+    /// Moves what is believed along with all times of the target, which have wandered to `level` in log time and may lie elsewhere
+    /// by so much variance.
+    pub(super) fn wandered(&mut self, level: f64, variance: f64) {
+        let shift = level - self.wandered;
+        (self.wandered, self.wandering) = (level, variance);
+        self.level += shift;
+        self.calm += shift;
+        self.anchor += shift;
+        self.recent.iter_mut().for_each(|run| *run += shift);
+    }
+
+    /// Says that the level holds where the target's times have wandered to.
+    pub(super) fn follows(&mut self, level: f64) {
+        self.wandered = level;
+    }
+
+    /// Begins to take what the target's times wander into the level; or goes on, so that nothing of it is left to take.
+    pub(super) fn follow_from(&mut self, now_ns: Option<u64>) {
+        match now_ns {
+            Some(now_ns) => self.followed_ns = now_ns,
+            None => self.wandering = 0.0,
+        }
+    }
+
+    /// Says that knowledge put the time at `time_ns`, with such an interval.
+    pub(super) fn known_as(&mut self, time_ns: f64, interval: Interval) {
+        self.known = Some((time_ns.ln(), log_deviation(interval).powi(2)));
+    }
+
+    /// What knowledge was off by beside all that has happened since, and the inverse of its variance; `None` where it said nothing,
+    /// no run has told, or the time has changed by itself.
+    pub(super) fn off_by(&self) -> Option<(f64, f64)> {
+        let (level, variance) = self.known.filter(|_| self.runs > 0 && self.shift == 0.0)?;
+        let most = 3.0 * variance.sqrt();
+        let off_by = (self.level - self.wandered - self.moved_by - level).clamp(-most, most);
+        Some((off_by, 1.0 / (variance + self.scatter / self.runs as f64)))
+    }
+
+    /// Until when what the target's times wander is in the level.
+    pub(super) fn followed_ns(&self) -> u64 {
+        self.followed_ns
+    }
+
+    /// Where the target's times had wandered to when the level was looked at last.
+    pub(super) fn wandered_to(&self) -> f64 {
+        self.wandered
+    }
+
+    /// The level, the variance of what is believed of it at `now_ns`, what wandering adds to that, and the variance of runs.
+    pub(super) fn parts(&self, now_ns: u64) -> (f64, f64, f64, f64) {
+        (self.level, self.variance_at(now_ns), self.wandering, self.scatter)
+    }
+
+    /// The level's variance by itself at `now_ns`, which grows while nothing is seen, and sooner where the level has just changed.
     fn variance_at(&self, now_ns: u64) -> f64 {
         let unseen_ns = now_ns.saturating_sub(self.seen_ns) as f64;
         let wandered = WANDER_PER_DAY * WANDER_PER_DAY * unseen_ns / DAY_NS;
@@ -249,7 +317,7 @@ impl Belief {
 
     /// Standard deviation of the believed log time at `now_ns`.
     pub fn deviation(&self, now_ns: u64) -> f64 {
-        self.variance_at(now_ns).sqrt()
+        (self.variance_at(now_ns) + self.wandering).sqrt()
     }
 
     /// Where the time lies with 95 % confidence at `now_ns`.

@@ -6,12 +6,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
 use super::belief::{Belief, Change, log_deviation};
+use super::over_cases::{ChangedCase, OverCases, Upheaval, strain};
 use crate::decide::{Prediction, Source};
 use crate::identity::CaseId;
-use crate::knowledge::{Exclusion, Knowledge, TargetIndex};
+use crate::knowledge::{Knowledge, TargetIndex};
 use crate::model::Case;
 use crate::statistics::Interval;
 use crate::workload::Workload;
@@ -22,19 +21,8 @@ const SHARDS: usize = 256;
 /// Two cases of one target that change within this time speak of the target rather than of themselves.
 const TOGETHER_NS: u64 = 3_600_000_000_000;
 
-/// Changes of one target, or of the whole machine, that are told apart.
-const MOST_UPHEAVALS: usize = 4;
-
-/// Standard deviation, in log time, of what a change of the whole machine does to all targets, and to each beyond that; and of
-/// what a change of a target does to all cases, and to each beyond that.
-const COMMON: f64 = 0.5;
-const OWN_SHARE: f64 = 0.1;
-
 /// What was not seen is believed less only after this time: less would not show.
 const AGES_NS: u64 = 1_000_000_000;
-
-/// Runs after a change from which on its new time counts as measured.
-const SETTLED: u64 = 5;
 
 /// Standard deviation of what is off in one workload and not in another, in log time.
 const CARRIED_OVER: f64 = 0.1;
@@ -68,101 +56,18 @@ pub struct Noticed {
     pub target_changed: bool,
 }
 
-/// A time that wants to be measured again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanting {
-    /// The case.
-    pub case: CaseId,
-    /// The target.
-    pub target: TargetIndex,
-    /// The workload.
-    pub workload: Workload,
-}
-
-#[derive(Debug, Clone)]
-struct Entry {
-    belief: Belief,
-    /// What is believed, as decisions read it.
-    outlook: Prediction,
-}
-
 /// What is known of one case.
 #[derive(Debug, Clone)]
 struct Row {
-    /// By target and workload.
-    entries: Box<[[Option<Entry>; 3]]>,
+    /// What is believed as decisions read it, by workload and target, so that a decision walks along a few lines of the cache.
+    outlooks: [Box<[Option<Prediction>]>; 3],
+    /// What it comes from, in the same order.
+    beliefs: [Box<[Option<Belief>]>; 3],
     /// When what is believed of them was brought up to the time last.
     aged_ns: u64,
 }
 
 type Shard = HashMap<CaseId, Arc<Row>>;
-
-/// What is known of a target over all cases.
-#[derive(Debug, Clone, Default)]
-struct TargetState {
-    /// When something that its times rest on was changed last.
-    doubted_ns: Option<u64>,
-    /// The case that changed last.
-    changed: Option<ChangedCase>,
-    /// Changes that several cases have shown, oldest first.
-    upheavals: Upheavals,
-    /// Under strain: the mean log ratio to the usual time, and the runs that it comes from.
-    strain: (f64, u64),
-}
-
-#[derive(Debug, Clone, Copy)]
-struct ChangedCase {
-    case: CaseId,
-    at_ns: u64,
-    /// By how much, in log time.
-    shift: f64,
-}
-
-/// A change of a target or of the whole machine, and what it did to the times.
-#[derive(Debug, Clone, Copy)]
-struct Upheaval {
-    at_ns: u64,
-    /// The mean of what runs since have been off by, in log time, and their number.
-    shift: f64,
-    runs: u64,
-}
-
-/// Changes, oldest first, of which only so many are told apart.
-#[derive(Debug, Clone, Default)]
-struct Upheavals(SmallVec<[Upheaval; MOST_UPHEAVALS]>);
-
-impl Upheavals {
-    fn push(&mut self, upheaval: Upheaval) {
-        if self.0.len() == MOST_UPHEAVALS {
-            // Times from before the two are then believed to have moved by both at the later one.
-            let oldest = self.0.remove(0);
-            self.0[0].shift += oldest.shift;
-        }
-        self.0.push(upheaval);
-    }
-
-    /// By how much times have moved since `seen_ns`, in log time, and the variance of what that may be off by.
-    fn since(&self, seen_ns: u64) -> (f64, f64) {
-        let later = self.0.iter().filter(|it| seen_ns < it.at_ns);
-        later.fold((0.0, 0.0), |(shift, variance), it| {
-            // Before any run has told it, the common part of the change is as open as a target's own.
-            let own = OWN_SHARE * OWN_SHARE + COMMON * COMMON / (1 + it.runs) as f64;
-            (shift + it.shift, variance + own)
-        })
-    }
-
-    /// Takes over what a run after the last change says of it: it was off by `off_by` in log time from what was believed at
-    /// `seen_ns`.
-    fn learn(&mut self, seen_ns: u64, off_by: f64) {
-        let Some((last, earlier)) = self.0.split_last_mut() else { return };
-        if seen_ns == 0 || seen_ns >= last.at_ns {
-            return;
-        }
-        let known: f64 = earlier.iter().filter(|it| seen_ns < it.at_ns).map(|it| it.shift).sum();
-        last.runs += 1;
-        last.shift += ((off_by - known).clamp(-2.0, 2.0) - last.shift) / last.runs as f64;
-    }
-}
 
 /// The overlay. It is cheap to copy.
 #[derive(Debug, Clone)]
@@ -171,18 +76,11 @@ pub struct Live {
     over_cases: OverCases,
 }
 
-/// What is known over all cases.
-#[derive(Debug, Clone)]
-struct OverCases {
-    targets: Box<[TargetState]>,
-    /// Changes of the whole machine, oldest first.
-    upheavals: Upheavals,
-}
-
-/// The part of a [`Live`] that concerns one case.
+/// The part of a [`Live`] that concerns one case in one workload.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LiveCase<'l> {
-    row: Option<&'l Row>,
+    /// By target; none where the case was never run.
+    outlooks: &'l [Option<Prediction>],
     over_cases: &'l OverCases,
 }
 
@@ -192,10 +90,7 @@ impl Live {
         let empty = Arc::new(Shard::new());
         Self {
             shards: (0..SHARDS).map(|_| Arc::clone(&empty)).collect(),
-            over_cases: OverCases {
-                targets: vec![TargetState::default(); targets].into(),
-                upheavals: Upheavals::default(),
-            },
+            over_cases: OverCases::new(targets),
         }
     }
 
@@ -213,42 +108,56 @@ impl Live {
             return None;
         }
         let shard = Arc::make_mut(&mut self.shards[shard_of(run.case.id)]);
-        let empty = || Arc::new(Row { entries: vec![[const { None }; 3]; count].into(), aged_ns: 0 });
-        let row = shard.entry(run.case.id).or_insert_with(empty);
-        let believed = row.entries[position][run.workload.index()].as_ref().map(|entry| &entry.belief);
+        let row = shard.entry(run.case.id).or_insert_with(|| Arc::new(Row::empty(count)));
+        let believed = row.beliefs[run.workload.index()][position].as_ref();
         let before = match believed {
             Some(belief) => belief.clone(),
-            None => first_belief(knowledge, run)?,
+            None => self.over_cases.first_belief(position, knowledge, run)?,
         };
-        let mut belief = self.over_cases.now(position, &before);
+        let mut belief = self.over_cases.now(position, &before, run.at_ns);
+        let off_by = (run.time_ns / belief.time_ns()).ln();
         if run.strained {
             let (mean, runs) = &mut self.over_cases.targets[position].strain;
             *runs += 1;
             let gain = STRAIN_GAIN.max(1.0 / *runs as f64);
-            *mean += gain * ((run.time_ns.ln() - belief.time_ns().ln()).clamp(-3.0, 3.0) - *mean);
+            *mean += gain * (off_by.clamp(-3.0, 3.0) - *mean);
             return None;
         }
-        let seen_ns = believed.map_or(0, Belief::seen_ns);
-        self.over_cases.learn_upheaval(position, seen_ns, before.time_ns(), run.time_ns);
+        self.over_cases.now_ns = self.over_cases.now_ns.max(run.at_ns);
+        // Without what all times of the target have wandered since.
+        let moved = (run.time_ns / before.time_ns()).ln();
+        let by_itself = moved - (belief.wandered_to() - before.wandered_to());
+        self.over_cases.learn_upheaval(position, before.seen_ns(), by_itself);
+        self.over_cases.learn_rate(position, &before, moved, run.at_ns);
+        let (rates, wander) = (self.over_cases.rates, &mut self.over_cases.targets[position].wander);
+        wander.visit((run.case.id, run.workload), &mut belief, run.at_ns, &rates);
         let change = belief.observe(run.time_ns, run.at_ns);
+        wander.learn(&mut belief, change.is_some(), run.at_ns);
+        wander.learn_offset(before.off_by(), belief.off_by());
         let outlook = outlook(&belief, run.at_ns);
         // The row is often shared with the snapshot that was published last.
         let row = Arc::make_mut(row);
         if run.at_ns.saturating_sub(row.aged_ns) > AGES_NS {
             row.age(&self.over_cases, run.at_ns);
         }
-        let state = &mut self.over_cases.targets[position];
+        let wandered = self.over_cases.targets[position].wander.level;
         for workload in [Workload::Sustained, Workload::IdleLoaded] {
-            let other = &mut row.entries[position][workload.index()];
-            if workload != run.workload && other.as_ref().is_none_or(|entry| entry.belief.runs() == 0) {
-                *other = carried_over(knowledge, run, outlook, workload).map(|belief| Entry {
-                    outlook: Prediction { source: outlook.source, ..self::outlook(&belief, run.at_ns) },
-                    belief,
-                });
+            let other = row.beliefs[workload.index()][position].as_ref();
+            if workload != run.workload && other.is_none_or(|belief| belief.runs() == 0) {
+                let mut belief = carried_over(knowledge, run, outlook, workload);
+                if let Some(belief) = &mut belief {
+                    belief.follows(wandered);
+                }
+                row.outlooks[workload.index()][position] = belief
+                    .as_ref()
+                    .map(|it| Prediction { source: outlook.source, ..self::outlook(it, run.at_ns) });
+                row.beliefs[workload.index()][position] = belief;
             }
         }
-        row.entries[position][run.workload.index()] = Some(Entry { belief, outlook });
+        row.outlooks[run.workload.index()][position] = Some(outlook);
+        row.beliefs[run.workload.index()][position] = Some(belief);
         let change = change?;
+        let state = &mut self.over_cases.targets[position];
         let now = ChangedCase { case: run.case.id, at_ns: run.at_ns, shift: change.ratio.ln() };
         let together = |before: &ChangedCase| {
             before.case != now.case
@@ -282,6 +191,7 @@ impl Live {
 
     /// Brings what decisions read of `case` to `now_ns`: what was not seen for long is believed less.
     pub fn age(&mut self, case: CaseId, now_ns: u64) {
+        self.over_cases.now_ns = self.over_cases.now_ns.max(now_ns);
         // Nothing is copied for a case that has not aged.
         let aged =
             |shard: &Shard| shard.get(&case).is_none_or(|row| now_ns.saturating_sub(row.aged_ns) <= AGES_NS);
@@ -297,8 +207,8 @@ impl Live {
 
     /// What runs make believe of the time of `target` for `case` in `workload`; `None` where it was never run.
     pub fn belief(&self, case: CaseId, target: TargetIndex, workload: Workload) -> Option<&Belief> {
-        let row = self.of_case(case).row?;
-        row.entries.get(usize::from(target.0))?[workload.index()].as_ref().map(|entry| &entry.belief)
+        let row = self.row(case)?;
+        row.beliefs[workload.index()].get(usize::from(target.0))?.as_ref()
     }
 
     /// The time of a run that was observed, at most as long as runs take that are not wild.
@@ -314,49 +224,27 @@ impl Live {
         strain(self.over_cases.targets.get(usize::from(target.0))?)
     }
 
-    /// Times that have changed and were not seen often since, in no order.
-    pub fn wanting(&self) -> impl Iterator<Item = Wanting> + '_ {
-        let of_row = |(&case, row): (&CaseId, &'_ Arc<Row>)| {
-            let mut wanting = Vec::new();
-            for (target, entries) in row.entries.iter().enumerate() {
-                for (workload, entry) in Workload::ALL.into_iter().zip(entries) {
-                    let changed = entry.as_ref().and_then(|entry| entry.belief.changed());
-                    if changed.is_some_and(|(_, runs_since)| runs_since < SETTLED) {
-                        wanting.push(Wanting { case, target: TargetIndex(target as u16), workload });
-                    }
-                }
-            }
-            wanting
-        };
-        self.shards.iter().flat_map(|shard| shard.iter()).flat_map(of_row)
+    fn row(&self, case: CaseId) -> Option<&Row> {
+        self.shards[shard_of(case)].get(&case).map(AsRef::as_ref)
     }
 
-    pub(crate) fn of_case(&self, case: CaseId) -> LiveCase<'_> {
-        let row = self.shards[shard_of(case)].get(&case).map(AsRef::as_ref);
-        LiveCase { row, over_cases: &self.over_cases }
+    pub(crate) fn of_case(&self, case: CaseId, workload: Workload) -> LiveCase<'_> {
+        let outlooks = self.row(case).map_or(&[][..], |row| &row.outlooks[workload.index()]);
+        LiveCase { outlooks, over_cases: &self.over_cases }
     }
 }
 
 impl LiveCase<'_> {
-    /// What is believed of the target at `index` where knowledge says `known`; a target that runs have shown to work
-    /// needs no prediction from elsewhere.
-    pub(crate) fn outlook<'k>(
-        &self,
-        index: usize,
-        workload: Workload,
-        known: Result<Prediction, &'k Exclusion>,
-    ) -> Result<Prediction, &'k Exclusion> {
-        if !matches!(known, Ok(_) | Err(Exclusion::NoPrediction | Exclusion::ExpectedToFail { .. })) {
-            return known;
-        }
-        let believed = self.row.and_then(|row| row.entries.get(index)?[workload.index()].as_ref());
-        match believed {
-            Some(entry) => Ok(entry.outlook),
-            None if self.over_cases.is_doubted(index) => {
-                known.map(|known| self.over_cases.doubted(index, known))
-            }
-            None => known,
-        }
+    /// What runs make believe of the target at `index`; `None` where it never ran the case.
+    ///
+    /// A target that runs have shown to work needs no prediction from elsewhere.
+    pub(crate) fn believed(&self, index: usize) -> Option<Prediction> {
+        *self.outlooks.get(index)?
+    }
+
+    /// What to believe where knowledge says `known` and the target at `index` never ran the case.
+    pub(crate) fn instead_of(&self, index: usize, known: Prediction) -> Prediction {
+        self.over_cases.doubted(index, known)
     }
 
     /// The same under strain; `usual` where runs have not told what that does.
@@ -373,82 +261,29 @@ impl LiveCase<'_> {
     }
 }
 
-impl OverCases {
-    /// What is believed now of what was believed when `belief` was seen last.
-    fn now(&self, target: usize, belief: &Belief) -> Belief {
-        let mut now = belief.clone();
-        let (shift, deviation) = self.since(target, belief.seen_ns());
-        if deviation > 0.0 {
-            now.moved(shift, deviation);
-        }
-        now
-    }
-
-    /// By how much times of `target` have moved since `seen_ns`, in log time, and how far that may be off.
-    fn since(&self, target: usize, seen_ns: u64) -> (f64, f64) {
-        let doubted = self.targets[target].doubted_ns.is_some_and(|doubted_ns| seen_ns < doubted_ns);
-        let doubt = if doubted { std::f64::consts::LN_2.powi(2) } else { 0.0 };
-        let [(all, all_off), (own, own_off)] =
-            [self.upheavals.since(seen_ns), self.targets[target].upheavals.since(seen_ns)];
-        (all + own, (doubt + all_off + own_off).sqrt())
-    }
-
-    /// Takes over what a run after an upheaval says of it: `believed_ns` was last seen at `seen_ns`.
-    fn learn_upheaval(&mut self, target: usize, seen_ns: u64, believed_ns: f64, time_ns: f64) {
-        let off_by = (time_ns / believed_ns).ln();
-        let own = &mut self.targets[target].upheavals;
-        let (all, of_target) = (self.upheavals.since(seen_ns).0, own.since(seen_ns).0);
-        self.upheavals.learn(seen_ns, off_by - of_target);
-        own.learn(seen_ns, off_by - all);
-    }
-
-    fn is_doubted(&self, target: usize) -> bool {
-        let own = |state: &TargetState| state.doubted_ns.is_some() || !state.upheavals.0.is_empty();
-        self.targets.get(target).is_some_and(own) || !self.upheavals.0.is_empty()
-    }
-
-    /// What knowledge says, moved and believed less.
-    fn doubted(&self, target: usize, known: Prediction) -> Prediction {
-        let (shift, deviation) = self.since(target, 0);
-        let half = (1.96 * deviation.hypot(log_deviation(known.interval))).exp();
-        let time_ns = known.time_ns * shift.exp();
-        Prediction { time_ns, interval: Interval { low: time_ns / half, high: time_ns * half }, ..known }
-    }
-}
-
 impl Row {
+    fn empty(targets: usize) -> Self {
+        let (outlooks, beliefs) =
+            (vec![None; targets].into_boxed_slice(), vec![None; targets].into_boxed_slice());
+        Self {
+            outlooks: std::array::from_fn(|_| outlooks.clone()),
+            beliefs: std::array::from_fn(|_| beliefs.clone()),
+            aged_ns: 0,
+        }
+    }
+
     /// Brings what is believed to `now_ns`.
     fn age(&mut self, over_cases: &OverCases, now_ns: u64) {
         self.aged_ns = now_ns;
-        for (target, entries) in self.entries.iter_mut().enumerate() {
-            for entry in entries.iter_mut().flatten() {
-                let now = over_cases.now(target, &entry.belief);
+        for (outlooks, beliefs) in self.outlooks.iter_mut().zip(&self.beliefs) {
+            for (target, (outlook, belief)) in outlooks.iter_mut().zip(beliefs).enumerate() {
+                let (Some(outlook), Some(belief)) = (outlook, belief) else { continue };
+                let now = over_cases.now(target, belief, now_ns);
                 let (time_ns, interval) = (now.time_ns(), now.interval(now_ns));
-                entry.outlook = Prediction { time_ns, interval, ..entry.outlook };
+                *outlook = Prediction { time_ns, interval, ..*outlook };
             }
         }
     }
-}
-
-fn strain(state: &TargetState) -> Option<f64> {
-    let (mean, runs) = state.strain;
-    // Fewer runs may have been slow by chance.
-    (runs >= 3).then(|| mean.exp())
-}
-
-/// What is believed before the first run counts.
-fn first_belief(knowledge: &Knowledge, run: &Run<'_>) -> Option<Belief> {
-    let measured = knowledge.estimate(run.case.id, run.target, run.workload);
-    let known = match measured {
-        Some(estimate) => Some((estimate.time_ns, estimate.interval)),
-        None => {
-            let predicted = knowledge.predicted(run.case, run.target, run.workload);
-            predicted.map(|predicted| (predicted.time_ns, predicted.interval))
-        }
-    };
-    known
-        .and_then(|(time_ns, interval)| Belief::from_prediction(time_ns, interval, run.at_ns))
-        .or_else(|| Belief::from_run(run.time_ns, run.at_ns))
 }
 
 /// What runs in one workload make believe of another that the case was not run in: what they were off by is off there, too.

@@ -115,7 +115,7 @@ pub(crate) fn conditions() -> Conditions {
         battery_percent: power.clone().and_then(|power| power.battery_percent()),
         battery_discharge_watts: power.clone().and_then(|power| power.battery_discharge_watts()),
         battery_left_ns: power.and_then(|power| power.battery_left_ns()),
-        power_mode: Reading::unavailable("macOS has no power mode beside Low Power Mode"),
+        power_mode: Reading::unavailable(NO_POWER_MODE),
         power_profile: power::profile(),
         governor: Reading::unavailable("macOS has no clock governors"),
         cpu_mhz: Reading::unavailable("macOS tells no clock"),
@@ -140,10 +140,13 @@ pub(crate) fn conditions() -> Conditions {
     }
 }
 
+const NO_POWER_MODE: &str = "macOS has no power mode beside Low Power Mode";
+
 pub(crate) fn glance() -> Glance {
     Glance {
         power_source: power::source(),
         power_profile: power::profile(),
+        power_mode: Reading::unavailable(NO_POWER_MODE),
         governor: Reading::unavailable("macOS has no clock governors"),
         cpu_mhz: Reading::unavailable("macOS tells no clock"),
         cpu_temperature_celsius: Reading::unavailable(ADMINISTRATORS_ONLY),

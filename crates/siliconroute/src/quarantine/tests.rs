@@ -90,8 +90,27 @@ fn trials_that_failed_in_a_row_count_once_for_each_model() {
         trial("c", 2, 8, Some(Crashed)),
         trial("a", 3, 9, Some(Refused)),
     ];
-    let streaks = Streaks::of(&trials);
+    let streaks = Streaks::of(&trials, &[]);
     assert_eq!(streaks.get(&key("a")), Some(Streak { failures: 2, last_unix_ms: 3 * MINUTE }));
     assert_eq!(streaks.get(&key("b")), None);
     assert_eq!(streaks.get(&key("c")), Some(Streak { failures: 1, last_unix_ms: 8 * MINUTE }));
+}
+
+#[test]
+fn the_usual_rule_is_that_of_the_settings() {
+    assert_eq!(crate::settings::Settings::defaults().quarantine, Quarantine::USUAL);
+}
+
+#[test]
+fn an_inference_that_was_answered_since_ends_a_streak() {
+    let crashed = Some(FailureKind::Crashed);
+    let trials = [trial("gpu:1/webgpu", 1, 1, crashed), trial("gpu:1/webgpu", 2, 5, crashed)];
+    let failures = |answers: &[(TargetId, i64)]| {
+        Streaks::of(&trials, answers).get(&key("gpu:1/webgpu")).map_or(0, |streak| streak.failures)
+    };
+    let row = trials[0].target_id;
+    assert_eq!(failures(&[]), 2);
+    assert_eq!(failures(&[(row, 3 * MINUTE)]), 1);
+    assert_eq!(failures(&[(row, 9 * MINUTE)]), 0);
+    assert_eq!(failures(&[(TargetId(row.0 + 1), 9 * MINUTE)]), 2);
 }

@@ -10,7 +10,7 @@ use siliconroute_core::energy::NOT_MEASURED;
 use siliconroute_core::trial::{Before, Measurement, OutputCheck, Preparation, Purpose, Sample, Trial};
 use siliconroute_core::{CaseId, Reading, TargetKey, Workload, statistics};
 use siliconroute_hardware::detect_conditions;
-use siliconroute_store::{CampaignId, NewCampaign, OpenOptions, Store, StoreError, TargetId};
+use siliconroute_store::{CampaignId, NewCampaign, NewDoubt, OpenOptions, Store, StoreError, TargetId};
 
 use crate::error::Error;
 use crate::router::Router;
@@ -32,8 +32,19 @@ pub(super) struct Served {
     pub(super) first_run: Duration,
 }
 
+/// A measured time that runs have shown to have changed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Changed {
+    pub(super) row: TargetId,
+    pub(super) case: CaseId,
+    pub(super) workload: Workload,
+    pub(super) ratio: f64,
+}
+
 enum Message {
     Record(Box<Served>),
+    /// What was recorded before is of the time before the change.
+    Doubt(Changed),
     /// Answered when everything before is done.
     Flush(Sender<()>),
 }
@@ -48,6 +59,7 @@ impl Recorder {
     pub(super) fn start(router: &Router) -> Result<Self, Error> {
         let store = Store::open(&router.home.store(), &OpenOptions::default())?;
         let (clock, seed) = (router.clock, router.settings.seed);
+        let hardware_id = router.machine.hardware_id.clone();
         let campaign = store.begin_campaign(&NewCampaign {
             host: Some(router.record_machine()?),
             purpose: Purpose::Served,
@@ -60,7 +72,7 @@ impl Recorder {
         let (messages, waiting) = sync_channel(MOST_WAITING);
         let spawned = std::thread::Builder::new()
             .name("serving".to_owned())
-            .spawn(move || keep_recording(&store, campaign, seed, clock, &waiting));
+            .spawn(move || keep_recording(&store, (campaign, &hardware_id), seed, clock, &waiting));
         let thread = match spawned {
             Ok(thread) => Some(thread),
             Err(error) => {
@@ -72,8 +84,17 @@ impl Recorder {
     }
 
     pub(super) fn record(&self, served: Served) {
+        self.send(Message::Record(Box::new(served)));
+    }
+
+    /// Keeps in the store that a time has changed, so that the next start measures it again.
+    pub(super) fn doubt(&self, changed: Changed) {
+        self.send(Message::Doubt(changed));
+    }
+
+    fn send(&self, message: Message) {
         let Some(messages) = &self.messages else { return };
-        if let Err(TrySendError::Full(_)) = messages.try_send(Message::Record(Box::new(served))) {
+        if let Err(TrySendError::Full(_)) = messages.try_send(message) {
             tracing::debug!("the store is slow; some served runs are not stored");
         }
     }
@@ -99,7 +120,7 @@ impl Drop for Recorder {
 
 fn keep_recording(
     store: &Store,
-    campaign: CampaignId,
+    (campaign, hardware_id): (CampaignId, &str),
     seed: u64,
     clock: fn() -> i64,
     messages: &Receiver<Message>,
@@ -109,6 +130,13 @@ fn keep_recording(
             Message::Record(served) => {
                 if let Err(error) = record(store, campaign, seed, clock(), *served) {
                     tracing::warn!("served runs are not stored: {error}");
+                }
+            }
+            Message::Doubt(Changed { row: target, case, workload, ratio }) => {
+                let since_unix_ms = clock();
+                let doubt = NewDoubt { hardware_id, target, case, workload, ratio, since_unix_ms };
+                if let Err(error) = store.record_doubt(&doubt) {
+                    tracing::warn!("a time that has changed is not stored as such: {error}");
                 }
             }
             Message::Flush(done) => {

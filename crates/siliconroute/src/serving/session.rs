@@ -13,7 +13,7 @@ use siliconroute_core::trial::{Before, Sample};
 use siliconroute_core::{Case, TargetKey, Workload};
 
 use super::Serving;
-use super::recorder::Served;
+use super::recorder::{Changed, Served};
 use crate::error::Error;
 use crate::models::KnownModel;
 use crate::run::{RoutedSession, Routing};
@@ -215,19 +215,35 @@ impl ServedSession<'_> {
         let (learned, at_ns) = (self.serving.learned, self.serving.now_ns());
         let context = self.serving.context();
         let rules = &self.serving.router.settings().rules;
+        let mut changes = Vec::new();
         for Pending { workload, took, instead_of_ns } in self.pending.drain(..) {
             let time_ns = took.as_nanos() as f64;
             let mut spent_ns = time_ns;
             if let Some(target) = target {
                 let strained = context.strains(learned.knowledge.target(target), rules);
                 let run = Run { target, case: self.case, workload, time_ns, at_ns, strained };
-                pupil.observe(learned, &run);
+                let noticed = pupil.observe(learned, &run);
+                changes.extend(noticed.map(|noticed| (workload, noticed.change.ratio)));
                 spent_ns = pupil.live.usual_at_most(&run);
             }
             pupil.explorer.spend(self.case.id, workload, target, spent_ns, instead_of_ns);
         }
         // Published before another session may teach, so that no older snapshot follows a newer one.
         self.serving.live.store(Arc::new(pupil.live.clone()));
+        drop(pupil);
+        if !changes.is_empty() {
+            self.doubt(&changes);
+        }
+    }
+
+    /// Keeps in the store that times of the session that runs have changed; what was run so far is of the time before.
+    fn doubt(&mut self, changes: &[(Workload, f64)]) {
+        self.save(self.current);
+        let Some(recorder) = &self.serving.recorder else { return };
+        let Some(&row) = self.serving.targets.rows.get(self.target()) else { return };
+        for &(workload, ratio) in changes {
+            recorder.doubt(Changed { row, case: self.case.id, workload, ratio });
+        }
     }
 
     /// Chooses the target of the next runs.
@@ -239,7 +255,13 @@ impl ServedSession<'_> {
         let context = serving.context();
         let open = self.open.iter().filter_map(|it| serving.index_of(it.session.target())).collect();
         let Some(mut pupil) = serving.free_pupil() else { return };
-        pupil.note_power(&context, serving.now_ns());
+        let now_ns = serving.now_ns();
+        pupil.note_power(&context, now_ns);
+        // After a rest, what is known of the other targets is believed less.
+        if workload == Workload::IdleLoaded {
+            pupil.live.age(self.case.id, now_ns);
+            serving.live.store(Arc::new(pupil.live.clone()));
+        }
         let exploration = Some(pupil.explorer.allow(self.case.id, workload, Some(open)));
         drop(pupil);
         let running = serving

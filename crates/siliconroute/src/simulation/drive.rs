@@ -10,12 +10,12 @@ use siliconroute_core::knowledge::{Knowledge, TargetIndex};
 use siliconroute_core::learning::{Explorer, Live, Run};
 use siliconroute_core::{AccuracyClass, Goal, Workload};
 
+use super::informed::Informed;
 use super::machine::{Machine, SECOND_NS};
 use super::scenario::{Plan, Scenario};
 use super::tally::{Figures, Parts, Phase, Reaction};
+use crate::quarantine::{Quarantine, Streaks};
 
-/// How long a target that failed is left out.
-const QUARANTINE_NS: f64 = 60.0 * SECOND_NS;
 const NIGHT_NS: f64 = 8.0 * 3_600.0 * SECOND_NS;
 /// The pause between runs of one burst.
 const BREATH_NS: f64 = 1e6;
@@ -43,7 +43,7 @@ impl Oracle {
     }
 
     /// The time of the target that it takes for the case `at`, among those that are not `left_out`.
-    fn ask(&mut self, machine: &Machine<'_>, at: usize, left_out: &[(usize, f64)]) -> f64 {
+    fn ask(&mut self, machine: &Machine<'_>, at: usize, left_out: &[usize]) -> f64 {
         let targets = self.ran_ns.len() / self.by.len();
         let ran_ns = &mut self.ran_ns[at * targets..][..targets];
         let (running, runs) = self.by[at];
@@ -58,7 +58,7 @@ impl Oracle {
                 _ => time_ns,
             }
         };
-        let may = |target: &usize| left_out.iter().all(|(it, _)| it != target);
+        let may = |target: &usize| !machine.is_out(*target) && !left_out.contains(target);
         let best = (0..targets).filter(may).min_by(|&a, &b| cost_ns(a).total_cmp(&cost_ns(b))).unwrap_or(0);
         let time_ns = machine.usual_ns(at, best, machine.workload_since(ran_ns[best]));
         ran_ns[best] = machine.now_ns;
@@ -68,14 +68,19 @@ impl Oracle {
     }
 }
 
+/// The clock of the rule on failures.
+fn unix_ms(now_ns: f64) -> i64 {
+    (now_ns / 1e6) as i64
+}
+
 struct Drive<'p> {
     plan: &'p Plan,
     machine: Machine<'p>,
     knowledge: Arc<Knowledge>,
     live: Live,
     explorer: Explorer,
-    /// Targets that failed, and until when they are left out.
-    quarantined: Vec<(usize, f64)>,
+    /// Failures in a row.
+    failures: Streaks,
     /// By case: the target that answered last, and how often it was run.
     answered_by: Vec<usize>,
     runs_of: Vec<u64>,
@@ -83,6 +88,8 @@ struct Drive<'p> {
     oracle: Oracle,
     /// One that leaves out what the router has to leave out.
     oracle_without: Oracle,
+    informed: Informed<'p>,
+    informed_later: Phase,
     slow: Option<(usize, Vec<Option<Watch>>)>,
     reactions: Vec<f64>,
     all: Phase,
@@ -136,12 +143,14 @@ impl<'p> Drive<'p> {
             machine,
             live: Live::new(plan.targets),
             explorer: Explorer::new(plan.share, seed),
-            quarantined: Vec::new(),
+            failures: Streaks::default(),
             answered_by: vec![0; plan.models],
             runs_of: vec![0; plan.models],
             answers: vec![0; plan.targets],
             oracle: Oracle::new(plan),
             oracle_without: Oracle::new(plan),
+            informed: Informed::new(plan, seed),
+            informed_later: Phase::default(),
             slow: None,
             reactions: Vec::new(),
             all: Phase::default(),
@@ -163,7 +172,11 @@ impl<'p> Drive<'p> {
         if self.machine.catch_up() {
             self.live.doubt_all(now_ns as u64);
         }
-        self.quarantined.retain(|(_, until_ns)| now_ns < *until_ns);
+        let left_out = |target: &usize| {
+            let streak = self.failures.get(&self.machine.keys[*target]);
+            streak.is_some_and(|streak| Quarantine::USUAL.holds(streak, unix_ms(now_ns)))
+        };
+        let quarantined: Vec<usize> = (0..self.plan.targets).filter(left_out).collect();
         let (knowledge, cases) = (Arc::clone(&self.knowledge), Arc::clone(&self.machine.cases));
         let case = &cases[at];
         let workload = self.machine.workload(at, self.answered_by[at]);
@@ -175,7 +188,7 @@ impl<'p> Drive<'p> {
             limits: Limits::default(),
             rules: &Rules::USUAL,
         };
-        let blind = self.machine.context(&self.quarantined);
+        let blind = self.machine.context(&quarantined);
         let exploration = Some(self.explorer.allow(case.id, workload, None));
         let running = match workload {
             Workload::Sustained => {
@@ -190,7 +203,8 @@ impl<'p> Drive<'p> {
         let times: Vec<f64> =
             (0..self.plan.targets).map(|target| self.machine.usual_ns(at, target, workload)).collect();
         let oracle_ns = self.oracle.ask(&self.machine, at, &[]);
-        let without_ns = self.oracle_without.ask(&self.machine, at, &self.quarantined);
+        let without_ns = self.oracle_without.ask(&self.machine, at, &quarantined);
+        let informed_ns = self.informed.run(&self.machine, at, case);
         for (sum, time) in self.fixed_ns.iter_mut().zip(&times) {
             *sum += time;
         }
@@ -224,13 +238,15 @@ impl<'p> Drive<'p> {
             let index = usize::from(target.0);
             let workload = self.machine.workload(at, index);
             true_ns += self.machine.usual_ns(at, index, workload);
-            let fails = self.machine.fails();
+            let fails = self.machine.fails(index);
             let time_ns = self.machine.run(at, index);
             if fails {
                 spent_ns += time_ns;
-                self.quarantined.push((index, self.machine.now_ns + QUARANTINE_NS));
+                let at_ms = unix_ms(self.machine.now_ns);
+                self.failures.failed(&self.machine.keys[index], at_ms, &Quarantine::USUAL);
                 continue;
             }
+            self.failures.answered(&self.machine.keys[index]);
             let at_ns = self.machine.now_ns as u64;
             let strained = context.strains(knowledge.target(target), query.rules);
             let run = Run { target, case, workload, time_ns, at_ns, strained };
@@ -263,6 +279,7 @@ impl<'p> Drive<'p> {
         if phase == 2 {
             let parts_ns = [without_ns - oracle_ns, true_ns - chosen_ns, exploring_ns];
             self.parts.note(true_ns, oracle_ns, parts_ns);
+            self.informed_later.note(informed_ns, oracle_ns);
         }
     }
 
@@ -316,6 +333,7 @@ impl<'p> Drive<'p> {
             without_learning: self.plan.compare.then(|| self.without_learning.reckon()),
             phases: self.phases.map(Phase::reckon),
             parts: self.parts.reckon(),
+            informed: self.informed_later.reckon(),
             all: self.all.reckon(),
         }
     }

@@ -17,7 +17,7 @@ use siliconroute_core::{Case, ChipKey, ChipKind, ModelId, ProviderName, Target, 
 use super::scenario::Plan;
 
 pub(super) const SECOND_NS: f64 = 1e9;
-const DAY_NS: f64 = 86_400e9;
+pub(super) const DAY_NS: f64 = 86_400e9;
 /// How far a model's time on a target lies from what the model's work tells: the log's standard deviation.
 const OWN_WAYS: f64 = 0.2;
 /// How far sessions of one configuration differ.
@@ -33,6 +33,8 @@ const THROTTLED: f64 = 1.8;
 /// What others' load multiplies the time by, and how long it and the times without it last.
 const LOADED: f64 = 1.7;
 const LOAD_S: f64 = 120.0;
+/// How long a target that is out stays so.
+const OUT_S: f64 = 600.0;
 /// What the machine is slower by on battery.
 const ON_BATTERY: f64 = 1.4;
 
@@ -53,6 +55,9 @@ struct SimulatedTarget {
     throttled: bool,
     loaded: bool,
     load_ends_ns: f64,
+    /// Whether nothing runs on it.
+    out: bool,
+    out_changes_ns: f64,
 }
 
 impl SimulatedTarget {
@@ -70,6 +75,7 @@ pub(super) struct Machine<'p> {
     plan: &'p Plan,
     targets: Vec<SimulatedTarget>,
     pub(super) cases: Arc<[Case]>,
+    pub(super) keys: Vec<TargetKey>,
     /// Of running targets that nothing has happened to, by case and target.
     base_ns: Vec<f64>,
     /// When each target ran each case last.
@@ -98,6 +104,7 @@ impl<'p> Machine<'p> {
             plan,
             targets,
             cases,
+            keys: (0..plan.targets).map(key).collect(),
             base_ns,
             last_run_ns,
             draws,
@@ -189,9 +196,19 @@ impl<'p> Machine<'p> {
         time_ns
     }
 
-    /// Whether a run fails.
-    pub(super) fn fails(&mut self) -> bool {
-        self.plan.failures > 0.0 && self.draws.uniform() < self.plan.failures
+    /// Whether a run on `target` fails.
+    pub(super) fn fails(&mut self, target: usize) -> bool {
+        self.is_out(target) || (self.plan.failures > 0.0 && self.draws.uniform() < self.plan.failures)
+    }
+
+    /// Whether every run on `target` fails now.
+    pub(super) fn is_out(&self, target: usize) -> bool {
+        self.targets[target].out
+    }
+
+    /// Log of what the times of `target` have wandered by.
+    pub(super) fn wander(&self, target: usize) -> f64 {
+        self.targets[target].wander
     }
 
     /// Lets about `mean_ns` pass without work.
@@ -231,16 +248,28 @@ impl<'p> Machine<'p> {
                 target.load_ends_ns = self.now_ns + lasts_ns * if target.loaded { 1.0 } else { 4.0 };
             }
         }
+        if let Some(every_s) = self.plan.out_every_s {
+            for index in 0..self.targets.len() {
+                if self.now_ns > self.targets[index].out_changes_ns {
+                    let until_ns = -every_s * SECOND_NS * self.draws.uniform().ln();
+                    let target = &mut self.targets[index];
+                    // At the beginning all work.
+                    target.out = !target.out && target.out_changes_ns > 0.0;
+                    let lasts_ns = if target.out { OUT_S * SECOND_NS } else { until_ns };
+                    target.out_changes_ns = self.now_ns + lasts_ns;
+                }
+            }
+        }
         let period_ns = self.plan.battery_s.map(|period_s| period_s * SECOND_NS);
         let on_battery = period_ns.is_some_and(|period_ns| (self.now_ns / period_ns) as u64 % 2 == 1);
         std::mem::replace(&mut self.on_battery, on_battery) != on_battery
     }
 
     /// What the sensors say.
-    pub(super) fn context(&self, quarantined: &[(usize, f64)]) -> Context {
+    pub(super) fn context(&self, quarantined: &[usize]) -> Context {
         let mut context = Context {
             charge_on_battery_percent: self.on_battery.then_some(60.0),
-            quarantined: quarantined.iter().map(|(target, _)| TargetIndex(*target as u16)).collect(),
+            quarantined: quarantined.iter().map(|target| TargetIndex(*target as u16)).collect(),
             ..Context::default()
         };
         let told = |target: &&SimulatedTarget| target.sensor && (target.loaded || target.celsius > 70.0);
@@ -285,6 +314,8 @@ fn target(index: usize, draws: &mut Draws) -> SimulatedTarget {
         throttled: false,
         loaded: false,
         load_ends_ns: 0.0,
+        out: false,
+        out_changes_ns: 0.0,
     }
 }
 

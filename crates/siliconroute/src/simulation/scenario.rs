@@ -15,7 +15,7 @@ pub enum Scenario {
     Load,
     /// A few runs every half minute, and nights of sleep.
     Sleep,
-    /// Targets fail now and then and are left out for a while.
+    /// Runs fail now and then, and targets go out for a while.
     Failures,
     /// The plug is pulled every ten minutes, and everything becomes slower.
     Battery,
@@ -56,6 +56,8 @@ pub struct Plan {
     pub load: bool,
     /// The share of runs that fail.
     pub failures: f64,
+    /// How long a target works, in the mean and in seconds, before all its runs fail for ten minutes.
+    pub out_every_s: Option<f64>,
     /// How long the machine stays on mains, and then on battery, in seconds.
     pub battery_s: Option<f64>,
     /// Runs between nights of sleep.
@@ -118,6 +120,7 @@ impl Scenario {
             heat: false,
             load: false,
             failures: 0.0,
+            out_every_s: None,
             battery_s: None,
             night_every: None,
             share: 0.01,
@@ -131,7 +134,7 @@ impl Scenario {
             Self::Sleep => {
                 Plan { burst: 3, pause_s: 30.0, night_every: Some(4_000), wander_per_day: 0.1, ..usual }
             }
-            Self::Failures => Plan { failures: 0.002, pause_s: 20.0, ..usual },
+            Self::Failures => Plan { failures: 0.002, out_every_s: Some(14_400.0), pause_s: 20.0, ..usual },
             Self::Battery => Plan { battery_s: Some(600.0), ..usual },
             Self::WildRuns => Plan { wild_share: 0.05, ..usual },
             Self::Drift => Plan { wander_per_day: 0.3, pause_s: 60.0, ..usual },

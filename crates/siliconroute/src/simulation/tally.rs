@@ -24,6 +24,9 @@ pub struct Figures {
     pub phases: [Phase; 3],
     /// What the regret after 50 runs of a model consists of.
     pub parts: Parts,
+    /// Runs after 50 of their model by one that knows the law of the machine and its present, but for where times have wandered
+    /// to: what can be reached without foresight.
+    pub informed: Phase,
     /// The same runs decided without learning, where they were.
     pub without_learning: Option<Phase>,
     /// Regret of the one target that is best for all runs, in percent of the oracle's time.

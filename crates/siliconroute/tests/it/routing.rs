@@ -4,8 +4,11 @@ use siliconroute::evaluation::Question;
 use siliconroute::event::Silent;
 use siliconroute::run::{Choice, Routing};
 use siliconroute::{Error, ErrorKind, inputs};
+use siliconroute_core::knowledge::TargetIndex;
 use siliconroute_core::tensor::{NamedTensor, Tensor, TensorData};
-use siliconroute_core::{AccuracyClass, ChipKind, Workload};
+
+use siliconroute_core::{AccuracyClass, ChipKind, TargetKey, Workload};
+use siliconroute_store::{NewOutcome, TrialFilter};
 use siliconroute_testkit::{Behaviour, FakeEngine, FakeTarget, Fault, Moment, NodePlacement, TimeLaw};
 
 use crate::simulated::{Simulated, key, question};
@@ -386,6 +389,47 @@ fn a_target_that_failed_twice_is_left_out_for_a_while() {
     let left_out: Vec<&str> =
         context.quarantined.iter().map(|index| learned.knowledge.target(*index).key.as_str()).collect();
     assert_eq!(left_out, [FAST]);
+}
+
+#[test]
+fn another_process_leaves_out_a_target_that_failed_while_it_served() {
+    let simulated = started(None, None);
+    let models = ["mlp-64w-2l", "mlp-96w-2l"];
+    simulated.launcher.change(FAST, |target| {
+        let crash = || Behaviour::fault(Moment::Run, Fault::Crash);
+        target.models.extend(models.map(|model| (model.to_owned(), crash())));
+    });
+    let left_out = |router: &siliconroute::Router| {
+        let targets = router.targets(&mut Silent).unwrap();
+        let learned = router.learn(&targets).unwrap();
+        let context = router.context(&learned);
+        let key = |index: &TargetIndex| learned.knowledge.target(*index).key.clone();
+        context.quarantined.iter().map(key).collect::<Vec<_>>()
+    };
+    {
+        let router = simulated.router();
+        let targets = router.targets(&mut Silent).unwrap();
+        let learned = router.learn(&targets).unwrap();
+        // What fails on one model alone speaks of that model.
+        for (width, failing) in [(models[0], false), (models[1], true)] {
+            let Question { model, case } = question(&router, width, 1);
+            let values = inputs::generate(&case.facts.inputs, &model.recipes, 1).unwrap();
+            let routing = Routing { target: Some(key(FAST)), ..Routing::default() };
+            let mut session = router.open_session(&model, &case, &targets, &learned, &routing).unwrap();
+            assert!(session.infer(values).is_err());
+            drop(session);
+            assert_eq!(left_out(&simulated.router()) == [key(FAST)], failing, "{width}");
+        }
+    }
+    // An inference that it has answered since ends that.
+    let router = simulated.router();
+    let trials = router.store().trial_summaries(&TrialFilter::default()).unwrap();
+    let row = trials.iter().find(|trial| trial.target == key(FAST)).unwrap().target_id;
+    let at_ms = router.unix_ms() + 1_000;
+    let decision = router.store().latest_decisions(1).unwrap()[0].as_ref().unwrap().id;
+    let outcome = NewOutcome { decision, target: Some(row), document: "{}", created_unix_ms: at_ms };
+    router.store().record_outcome(&outcome).unwrap();
+    assert_eq!(left_out(&router), Vec::<TargetKey>::new());
 }
 
 #[test]

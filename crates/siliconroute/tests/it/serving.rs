@@ -3,11 +3,12 @@
 use siliconroute::evaluation::Question;
 use siliconroute::event::Silent;
 use siliconroute::inputs;
+use siliconroute::learn::Learned;
 use siliconroute::run::Routing;
 use siliconroute_core::Workload;
 use siliconroute_core::knowledge::TargetIndex;
 use siliconroute_core::trial::Purpose;
-use siliconroute_store::{CampaignState, TrialFilter};
+use siliconroute_store::{CampaignState, NewDoubt, StoredTrial, TrialFilter};
 
 use crate::simulated::{Simulated, question};
 
@@ -48,9 +49,9 @@ fn every_run_teaches_and_is_stored() {
     let campaigns = router.store().campaigns().unwrap();
     let served = campaigns.iter().find(|campaign| campaign.purpose == Purpose::Served).unwrap();
     assert_eq!(served.state, CampaignState::Finished);
-    // What was stored is learned from like any other trial.
+    // What was stored is learned from like any other trial; where it has shown a change, it takes the place of older ones.
     let again = router.learn(&targets).unwrap();
-    assert!(again.trials.len() >= learned.trials.len());
+    assert!(again.trials.len() >= learned.trials.len() || !again.doubts.is_empty());
 }
 
 #[test]
@@ -74,4 +75,55 @@ fn a_named_target_is_kept_to() {
         assert_eq!(Some(session.target()), named.target.as_ref());
     }
     assert_eq!(router.store().campaigns().unwrap().len(), before + 1);
+}
+
+#[test]
+fn a_time_that_runs_have_shown_to_have_changed_is_in_doubt_until_the_next_start_measures_it() {
+    let simulated = Simulated::usual();
+    simulated.up();
+    let router = simulated.router();
+    let targets = router.targets(&mut Silent).unwrap();
+    let learned = router.learn(&targets).unwrap();
+    let Question { case, .. } = question(&router, "mlp-128w-4l", 1);
+    let known = TargetIndex(0);
+    let target = learned.knowledge.target(known).key.clone();
+    let sessions = |learned: &Learned| {
+        learned.knowledge.estimate(case.id, known, Workload::Sustained).map(|time| time.sessions)
+    };
+    assert!(sessions(&learned) > Some(1) && learned.doubts.is_empty());
+    let since_unix_ms = router.unix_ms();
+    let trials = router.store().trial_summaries(&TrialFilter::default()).unwrap();
+    let row = trials.iter().find(|trial| trial.target == target).unwrap().target_id;
+    router
+        .store()
+        .record_doubt(&NewDoubt {
+            hardware_id: &router.machine().hardware_id,
+            target: row,
+            case: case.id,
+            workload: Workload::Sustained,
+            ratio: 3.0,
+            since_unix_ms,
+        })
+        .unwrap();
+    let doubted = router.learn(&targets).unwrap();
+    assert_eq!(doubted.doubts.iter().map(|doubt| &doubt.target).collect::<Vec<_>>(), [&target]);
+    // Until there are new ones, the old times count.
+    assert_eq!(sessions(&doubted), sessions(&learned));
+    let told = router.told_doubts().unwrap();
+    assert!(told[0].contains(&format!("on {target} (sustained) is in doubt since ")), "{told:?}");
+    let checks = router.diagnose(&mut Silent).unwrap();
+    assert!(checks.iter().any(|check| check.finding == told[0]), "{checks:?}");
+    drop(router);
+
+    simulated.up();
+    let router = simulated.router();
+    let again = router.learn(&targets).unwrap();
+    assert!(again.doubts.is_empty(), "{:?}", again.doubts);
+    let later = |trial: &StoredTrial| {
+        trial.target == target && trial.case == case.id && trial.started_unix_ms > since_unix_ms
+    };
+    let trials = router.store().trial_summaries(&TrialFilter::default()).unwrap();
+    let made = trials.iter().filter(|trial| later(trial) && trial.purpose == Purpose::Learn).count();
+    assert!(made > 0);
+    assert_eq!(sessions(&again), Some(trials.iter().filter(|trial| later(trial)).count() as u32));
 }

@@ -55,6 +55,16 @@ const VERSIONS: &[(&str, &str)] = &[
             include_str!("../fixtures/0009_rows.sql")
         ),
     ),
+    (
+        include_str!("../../migrations/0010_doubts.sql"),
+        concat!(
+            include_str!("../fixtures/0001_rows.sql"),
+            include_str!("../fixtures/0004_rows.sql"),
+            include_str!("../fixtures/0007_rows.sql"),
+            include_str!("../fixtures/0009_rows.sql"),
+            include_str!("../fixtures/0010_rows.sql")
+        ),
+    ),
 ];
 
 #[test]
@@ -103,6 +113,11 @@ fn a_store_of_every_version_opens_with_its_rows() {
         }
         let outcomes = store.outcomes(store.latest_decisions(1).unwrap()[0].as_ref().unwrap().id).unwrap();
         assert_eq!(outcomes.len(), usize::from(index >= 8));
+        let doubts = store.doubts("x86_64_fast_chip_9_8c_16gh").unwrap();
+        assert_eq!(doubts.len(), usize::from(index >= 9));
+        if let [doubt] = doubts.as_slice() {
+            assert_eq!((doubt.target.as_str(), doubt.ratio), ("cpu/openvino", 3.0));
+        }
         let imported = store.imported_times().unwrap();
         assert_eq!(imported.len(), usize::from(index >= 6));
         if let [imported] = imported.as_slice() {

@@ -44,6 +44,7 @@ fn print(output: &Output, simulation: &Simulation) {
         "#runs 1 to 10",
         "#to 50",
         "#after 50",
+        "#knowing the law",
         "#not learning",
         "#one target",
     ]);
@@ -59,11 +60,17 @@ fn print(output: &Output, simulation: &Simulation) {
             regret(first),
             regret(second),
             regret(later),
+            regret(&figures.informed),
             optional(figures.without_learning.as_ref().map(|phase| phase.mean_regret_pct), percent),
             percent(figures.best_fixed_regret_pct),
         ]);
     }
     output.table(&regrets);
+    output.line(
+        "knowing the law: after 50 runs, by one that knows every model's times and how fast they wander, and is told of load, heat \
+         and failures at once, but sees by its own runs alone where times have wandered to"
+            .to_owned(),
+    );
     output.line(
         "what learning took, simulated; decisions a second are this machine's, the simulation included"
             .to_owned(),

@@ -113,6 +113,7 @@ fn context() -> impl Strategy<Value = Context> {
             exploration,
             rested_ns,
             charge_on_battery_percent: charge,
+            power_plan: None,
             free_memory_bytes: mebibytes.map(|mebibytes| mebibytes << 20),
             chips: [ChipNow { chip: ChipKey("gpu:1".to_owned()), busy_percent, celsius }]
                 .into_iter()

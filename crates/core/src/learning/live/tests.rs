@@ -127,22 +127,6 @@ fn runs_take_the_place_of_knowledge_and_a_change_is_noticed() {
 }
 
 #[test]
-fn a_time_that_has_just_changed_wants_measuring() {
-    let case = case(1);
-    let knowledge = knowledge(&[&case]);
-    let mut live = Live::new(2);
-    (0..20).for_each(|at| assert_eq!(live.observe(&knowledge, &run(&case, GPU, 1.0, at)), None));
-    assert_eq!(live.wanting().count(), 0);
-    let changed = (20..30).find(|&at| live.observe(&knowledge, &run(&case, GPU, 3.0, at)).is_some()).unwrap();
-    let wanting = Wanting { case: case.id, target: GPU, workload: Workload::Sustained };
-    assert_eq!(live.wanting().collect::<Vec<_>>(), [wanting]);
-    for at in 1..=SETTLED {
-        live.observe(&knowledge, &run(&case, GPU, 3.0, changed + at));
-    }
-    assert_eq!(live.wanting().count(), 0);
-}
-
-#[test]
 fn a_target_that_changed_for_two_cases_is_doubted_for_all() {
     let cases = [case(1), case(2), case(3)];
     let knowledge = knowledge(&[&cases[0], &cases[1], &cases[2]]);

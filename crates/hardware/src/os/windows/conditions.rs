@@ -55,10 +55,19 @@ pub(super) struct Clock {
 const NO_GOVERNOR: &str = "Windows has power schemes in place of governors";
 const NO_CLOCK: &str = "Windows tells no clock";
 
+/// The power mode over the scheme, which is kept for each source of power.
+fn user_power_mode(source: &Reading<PowerSource>) -> Reading<String> {
+    source
+        .clone()
+        .and_then(|source| power_mode(registry::text(POWER_SCHEMES_KEY, power_mode_value(source)).as_deref()))
+}
+
 pub(crate) fn glance() -> Glance {
+    let power_source = power().0;
     Glance {
-        power_source: power().0,
         power_profile: power_scheme(),
+        power_mode: user_power_mode(&power_source),
+        power_source,
         governor: Reading::unavailable(NO_GOVERNOR),
         cpu_mhz: Reading::from_option(mean(&current_mhz(&clocks())), NO_CLOCK),
         cpu_temperature_celsius: Reading::unavailable(DRIVERS_ONLY),
@@ -77,9 +86,7 @@ fn mean(clocks: &[f64]) -> Option<f64> {
 
 pub(crate) fn conditions() -> Conditions {
     let (power_source, battery_percent) = power();
-    let power_mode = power_source.clone().and_then(|source| {
-        power_mode(registry::text(POWER_SCHEMES_KEY, power_mode_value(source)).as_deref())
-    });
+    let user_mode = user_power_mode(&power_source);
     let battery = battery_state();
     let all_clocks = clocks();
     let clocks = current_mhz(&all_clocks);
@@ -89,7 +96,7 @@ pub(crate) fn conditions() -> Conditions {
         battery_discharge_watts: battery.clone().and_then(|state| battery_discharge_watts(&state)),
         battery_left_ns: battery.and_then(|state| battery_left_ns(&state)),
         power_profile: power_scheme(),
-        power_mode,
+        power_mode: user_mode,
         governor: Reading::unavailable(NO_GOVERNOR),
         cpu_mhz: Reading::from_option(mean(&clocks), NO_CLOCK),
         cpu_clocks: Reading::from_option(ClockSpread::of(clocks), NO_CLOCK),

@@ -1,0 +1,64 @@
+//! Failures of inferences that users asked for, kept as trials, so that other processes leave such a target out, too.
+//!
+//! Invariant: an inference does not fail for want of a record.
+
+use siliconroute_core::trial::{Failure, Preparation, Purpose, Trial};
+use siliconroute_core::{Case, TargetKey, Workload};
+use siliconroute_hardware::detect_conditions;
+use siliconroute_store::NewCampaign;
+
+use crate::error::Error;
+use crate::router::{Router, Targets};
+
+impl Router {
+    pub(super) fn try_keep_failure(
+        &self,
+        targets: &Targets,
+        asked: (&Case, Workload),
+        target: &TargetKey,
+        failure: &Failure,
+    ) {
+        if self.read_only().is_some() {
+            return;
+        }
+        if let Err(error) = self.keep_failure(targets, asked, target, failure) {
+            tracing::warn!("the failure of {target} is not recorded: {error}");
+        }
+    }
+
+    fn keep_failure(
+        &self,
+        targets: &Targets,
+        (case, workload): (&Case, Workload),
+        target: &TargetKey,
+        failure: &Failure,
+    ) -> Result<(), Error> {
+        let Some(&row) = targets.rows.get(target) else { return Ok(()) };
+        let (started_unix_ms, seed) = ((self.clock)(), self.settings.seed);
+        let campaign = self.store.begin_campaign(&NewCampaign {
+            host: Some(self.record_machine()?),
+            purpose: Purpose::Served,
+            seed,
+            program_version: crate::VERSION,
+            program_commit: crate::COMMIT,
+            started_unix_ms,
+            plan: "{}",
+        })?;
+        let conditions = serde_json::to_string(&detect_conditions()).expect("conditions have only text keys");
+        let trial = Trial {
+            target: target.clone(),
+            case: case.id,
+            workload,
+            preparation: Preparation::Running,
+            purpose: Purpose::Served,
+            started_unix_ms,
+            order_seed: seed,
+            input_seed: 0,
+            conditions,
+            suspect: None,
+            outcome: Err(failure.clone()),
+        };
+        self.store.record_trial(campaign, row, &trial)?;
+        Ok(self.store.finish_campaign(campaign, true, (self.clock)())?)
+    }
+}
