@@ -15,6 +15,7 @@ mod registry;
 mod threads;
 
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 use siliconroute_core::{ChipKind, Reading};
 use windows::Win32::System::SystemInformation::{
@@ -82,14 +83,25 @@ fn read_layout() -> Reading<WindowsLayout> {
     Reading::Available(parse_layout(&bytes))
 }
 
+/// Asked by one thread at a time: Wine answers zeros to whoever asks while the first answer is still being made.
 pub(super) fn memory_status() -> Reading<MEMORYSTATUSEX> {
+    static ASKING: Mutex<()> = Mutex::new(());
     let mut status =
         MEMORYSTATUSEX { dwLength: size_of::<MEMORYSTATUSEX>() as u32, ..MEMORYSTATUSEX::default() };
+    let _alone = ASKING.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: the structure states its own length, as the call requires.
     match unsafe { GlobalMemoryStatusEx(&raw mut status) } {
-        Ok(()) => Reading::Available(status),
+        Ok(()) => checked(status),
         Err(error) => Reading::unavailable(format!("GlobalMemoryStatusEx failed: {error}")),
     }
+}
+
+/// A machine without memory is no answer; its hardware id would be that of another machine.
+fn checked(status: MEMORYSTATUSEX) -> Reading<MEMORYSTATUSEX> {
+    Reading::from_option(
+        Some(status).filter(|status| status.ullTotalPhys > 0),
+        "GlobalMemoryStatusEx tells of no memory at all",
+    )
 }
 
 pub(crate) fn page_bytes() -> Reading<u64> {
@@ -173,3 +185,34 @@ pub(crate) fn vulkan_drivers() -> Reading<Vec<VulkanDriver>> {
 
 /// Windows has no such order that a program may change.
 pub(crate) fn prefer_ending_this_process() {}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn all_who_ask_at_once_are_told_the_same_memory() {
+        // Wine keeps an answer for a second.
+        thread::sleep(Duration::from_millis(1100));
+        let together = Barrier::new(8);
+        let ask = || {
+            together.wait();
+            memory_status().map(|status| status.ullTotalPhys)
+        };
+        let told: Vec<Reading<u64>> = thread::scope(|scope| {
+            let asking: Vec<_> = (0..8).map(|_| scope.spawn(ask)).collect();
+            asking.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(matches!(told[0], Reading::Available(bytes) if bytes > 0), "{told:?}");
+        assert!(told.iter().all(|other| *other == told[0]), "{told:?}");
+    }
+
+    #[test]
+    fn no_memory_at_all_is_no_answer() {
+        assert!(matches!(checked(MEMORYSTATUSEX::default()), Reading::Unavailable(_)));
+    }
+}
