@@ -260,7 +260,7 @@ impl KnowledgeBuilder {
         let mut tails: Vec<[Vec<f64>; 3]> = vec![Default::default(); count];
         for ((case, target, workload), sessions) in summaries {
             let row = cells.entry(case).or_insert_with(|| vec![Cell::default(); count]);
-            row[target].times[workload] = combine_sessions(&sessions);
+            row[target].times[workload] = combine_sessions(&sessions, Workload::ALL[workload]);
             let slowest = sessions.iter().filter_map(|summary| summary.p95_ns).fold(0.0, f64::max);
             row[target].p95_ns[workload] = slowest;
             tails[target][workload].extend(sessions.iter().filter_map(tails::tail));
@@ -405,12 +405,12 @@ impl Knowledge {
     }
 }
 
-/// Joins the sessions of one configuration: median of medians, hull of the intervals.
+/// Joins the sessions of one configuration in `workload`: median of what each found typical, hull of the intervals.
 ///
 /// Sessions differ more from one another than samples within one do, so the hull is the honest width.
-fn combine_sessions(sessions: &[Summary]) -> Option<Estimate> {
-    let medians: Vec<f64> = sessions.iter().map(|summary| summary.median_ns).collect();
-    let time_ns = statistics::median(&medians)?;
+fn combine_sessions(sessions: &[Summary], workload: Workload) -> Option<Estimate> {
+    let typical: Vec<f64> = sessions.iter().map(|summary| summary.typical_ns(workload)).collect();
+    let time_ns = statistics::median(&typical)?;
     let mut interval = Interval { low: time_ns, high: time_ns };
     for summary in sessions {
         let own = summary.interval.unwrap_or(Interval { low: summary.min_ns, high: summary.max_ns });

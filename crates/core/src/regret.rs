@@ -13,6 +13,16 @@ pub struct TrueTime {
     pub time_ns: f64,
     /// Its 95 % interval; absent when there were too few samples for one.
     pub interval: Option<Interval>,
+    /// The median within each half of the measurement, the halves taken in turn with all other times; absent when it
+    /// cannot be divided.
+    pub halves_ns: Option<[f64; 2]>,
+}
+
+impl TrueTime {
+    /// A time that nothing else is known of.
+    pub fn bare(time_ns: f64) -> Self {
+        Self { time_ns, interval: None, halves_ns: None }
+    }
 }
 
 /// Time of the chosen over time of the best, minus one, in percent. Never negative.
@@ -27,6 +37,8 @@ pub struct Judgement {
     pub best: usize,
     /// Regret of the chosen.
     pub regret_pct: f64,
+    /// Cross-validated regret of the chosen, see [`Score::mean_cross_validated_pct`]; absent where a time has no halves.
+    pub cross_validated_pct: Option<f64>,
     /// Whether the best is another one that the intervals cannot separate from the chosen.
     pub tie: bool,
     /// Whether it is a tie only since an interval of either is wider than ± 10 %, so that a noisy measurement may hide
@@ -67,7 +79,25 @@ pub fn judge(times: &[Option<TrueTime>], chosen: usize) -> Outcome {
     };
     let regret_pct = regret_pct(own.time_ns, best_time.time_ns);
     let tie = best != chosen && overlap;
-    Outcome::Judged(Judgement { best, regret_pct, tie, vague: tie && (wide(own) || wide(best_time)) })
+    Outcome::Judged(Judgement {
+        best,
+        regret_pct,
+        cross_validated_pct: cross_validated_pct(times, own),
+        tie,
+        vague: tie && (wide(own) || wide(best_time)),
+    })
+}
+
+/// Regret of `own` in each half against the one that is fastest in the other half; the mean of both. Below 0 where `own` is
+/// the faster one.
+fn cross_validated_pct(times: &[Option<TrueTime>], own: TrueTime) -> Option<f64> {
+    let own = own.halves_ns?;
+    let halves: Vec<[f64; 2]> = times.iter().flatten().map(|time| time.halves_ns).collect::<Option<_>>()?;
+    let regret = |judging: usize| {
+        let picked = halves.iter().min_by(|a, b| a[1 - judging].total_cmp(&b[1 - judging]))?;
+        Some(100.0 * (own[judging] / picked[judging] - 1.0))
+    };
+    Some(f64::midpoint(regret(0)?, regret(1)?))
 }
 
 /// The record of a strategy over a set of decisions.
@@ -92,6 +122,12 @@ pub struct Score {
     pub within_2_pct: Option<f64>,
     /// Mean regret.
     pub mean_regret_pct: Option<f64>,
+    /// Mean cross-validated regret: the best is picked by one half of a measurement, and regret against it is taken in the
+    /// other half. Of several noisy times the least is less than any of the targets needs, so that [`Self::mean_regret_pct`]
+    /// is more than a choice costs; and half a measurement may miss the best, so that this is less. Absent where a judged
+    /// time has no halves.
+    #[serde(default)]
+    pub mean_cross_validated_pct: Option<f64>,
     /// 90th percentile of regret (type 7).
     pub p90_regret_pct: Option<f64>,
     /// Largest regret.
@@ -117,6 +153,8 @@ impl Score {
         let outright =
             judged.iter().filter(|judgement| judgement.regret_pct <= 0.0 && !judgement.tie).count();
         let share = |count: usize| (total > 0).then(|| 100.0 * count as f64 / total as f64);
+        let crossed: Option<Vec<f64>> =
+            judged.iter().map(|judgement| judgement.cross_validated_pct).collect();
         Self {
             wins: outright + ties,
             ties,
@@ -128,6 +166,9 @@ impl Score {
             within_2_pct: share(regrets.iter().filter(|&&regret| regret <= 2.0).count()),
             mean_regret_pct: (!regrets.is_empty())
                 .then(|| regrets.iter().sum::<f64>() / regrets.len() as f64),
+            mean_cross_validated_pct: crossed
+                .filter(|it| !it.is_empty())
+                .map(|it| it.iter().sum::<f64>() / it.len() as f64),
             p90_regret_pct: statistics::quantile(&regrets, 0.9),
             max_regret_pct: regrets.last().copied(),
         }
@@ -174,7 +215,7 @@ mod tests {
 
     fn time(ms: f64, spread: f64) -> TrueTime {
         let interval = Interval { low: (ms - spread) * 1e6, high: (ms + spread) * 1e6 };
-        TrueTime { time_ns: ms * 1e6, interval: Some(interval) }
+        TrueTime { interval: Some(interval), ..TrueTime::bare(ms * 1e6) }
     }
 
     fn judged(times: &[Option<TrueTime>], chosen: usize) -> Judgement {
@@ -200,6 +241,27 @@ mod tests {
         let noisy = judged(&[Some(time(2.5, 0.6)), Some(time(2.0, 0.1))], 0);
         assert!(noisy.tie && noisy.vague);
         assert_eq!(Score::of(&[Outcome::Judged(noisy)]).vague_ties, 1);
+    }
+
+    #[test]
+    fn chance_that_made_another_target_look_best_is_no_cross_validated_regret() {
+        let halves = |whole: f64, one: f64, two: f64| {
+            Some(TrueTime { halves_ns: Some([one, two]), ..TrueTime::bare(whole) })
+        };
+        // The second looks best on the whole, and in the half that the first one does not.
+        let judgement = judged(&[halves(11.0, 10.0, 12.0), halves(10.0, 12.0, 8.0)], 0);
+        assert!((judgement.regret_pct - 10.0).abs() < 1e-9);
+        // By the first half the first is picked, against which it loses nothing in the second; by the second half the
+        // second one, which takes 12 where the first takes 10.
+        let expected = f64::midpoint(0.0, 100.0 * (10.0 / 12.0 - 1.0));
+        assert!((judgement.cross_validated_pct.unwrap() - expected).abs() < 1e-9);
+        // What is slower in both halves is slower.
+        let judgement = judged(&[halves(15.0, 15.0, 15.0), halves(10.0, 10.0, 10.0)], 0);
+        assert!((judgement.cross_validated_pct.unwrap() - 50.0).abs() < 1e-9);
+        assert_eq!(Score::of(&[Outcome::Judged(judgement)]).mean_cross_validated_pct, Some(50.0));
+        let judgement = judged(&[halves(1.0, 1.0, 1.0), Some(time(2.0, 0.1))], 0);
+        assert_eq!(judgement.cross_validated_pct, None);
+        assert_eq!(Score::of(&[Outcome::Judged(judgement)]).mean_cross_validated_pct, None);
     }
 
     #[test]

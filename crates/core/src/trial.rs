@@ -38,6 +38,10 @@ pub enum Before {
     Resting {
         /// Time since the session's last call, in nanoseconds.
         gap_ns: u64,
+        /// Time since any target of the campaign worked, in nanoseconds; absent where nobody kept it, as in trials whose
+        /// targets ran one right after the other.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        machine_gap_ns: Option<u64>,
         /// How many inferences on other targets ran since, which may have evicted this one's caches.
         others: u32,
     },

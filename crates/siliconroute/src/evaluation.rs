@@ -78,6 +78,9 @@ pub struct CheckedDecision {
     pub times_ms: BTreeMap<TargetKey, f64>,
     /// 95 % intervals of the true times, from the sessions that checked the decision.
     pub intervals_ms: BTreeMap<TargetKey, [f64; 2]>,
+    /// The true times within each half of the sessions, or of the rounds of a single one.
+    #[serde(default)]
+    pub halves_ms: BTreeMap<TargetKey, [f64; 2]>,
     /// Predicted times.
     pub predicted_ms: BTreeMap<TargetKey, f64>,
     /// 95 % intervals of the predictions.
@@ -248,6 +251,7 @@ impl CheckedDecision {
             tie: false,
             times_ms: BTreeMap::new(),
             intervals_ms: BTreeMap::new(),
+            halves_ms: BTreeMap::new(),
             predicted_ms: BTreeMap::new(),
             predicted_intervals_ms: BTreeMap::new(),
             source: BTreeMap::new(),
@@ -304,6 +308,15 @@ impl CheckedDecision {
         Some(100.0 * (chosen / best - 1.0).max(0.0))
     }
 
+    /// The true times, in the order of their keys.
+    fn true_times(&self) -> Vec<Option<TrueTime>> {
+        let of = |(key, &ms): (&TargetKey, &f64)| {
+            let (interval, halves) = (self.intervals_ms.get(key), self.halves_ms.get(key));
+            Some(true_time(ms, interval.copied(), halves.copied()))
+        };
+        self.times_ms.iter().map(of).collect()
+    }
+
     pub(crate) fn count_candidates(&self) -> usize {
         let others = self.times_ms.keys().filter(|key| !self.predicted_ms.contains_key(*key));
         let judged = self.predicted_ms.keys().filter(|key| !self.suspects.contains(*key));
@@ -332,17 +345,8 @@ pub(crate) fn judge_choice(decision: &CheckedDecision, choice: Option<&TargetKey
     let Some(choice) = choice.filter(|choice| !decision.suspects.contains(*choice)) else {
         return Outcome::NotApplicable;
     };
-    let keys: Vec<&TargetKey> = decision.times_ms.keys().collect();
-    let times: Vec<Option<TrueTime>> = keys
-        .iter()
-        .map(|key| {
-            let time_ns = decision.times_ms.get(*key)? * 1e6;
-            let interval = decision.intervals_ms.get(*key);
-            let interval = interval.map(|[low, high]| Interval { low: low * 1e6, high: high * 1e6 });
-            Some(TrueTime { time_ns, interval })
-        })
-        .collect();
-    match keys.iter().position(|key| *key == choice) {
+    let times = decision.true_times();
+    match decision.times_ms.keys().position(|key| key == choice) {
         Some(position) => judge(&times, position),
         None => Outcome::Failed,
     }
@@ -351,14 +355,17 @@ pub(crate) fn judge_choice(decision: &CheckedDecision, choice: Option<&TargetKey
 /// Judges what another program chose for itself by the time that it took, against the best target.
 fn judge_others(decision: &CheckedDecision, choice: &OthersChoice) -> Outcome {
     let Some(own) = choice.time_ms else { return Outcome::Failed };
-    let time = |ms: f64, interval: Option<&[f64; 2]>| TrueTime {
-        time_ns: ms * 1e6,
-        interval: interval.map(|[low, high]| Interval { low: low * 1e6, high: high * 1e6 }),
-    };
-    let of_target = |(key, &ms): (&TargetKey, &f64)| Some(time(ms, decision.intervals_ms.get(key)));
-    let mut times: Vec<Option<TrueTime>> = decision.times_ms.iter().map(of_target).collect();
-    times.push(Some(time(own, choice.interval_ms.as_ref())));
+    let mut times = decision.true_times();
+    times.push(Some(true_time(own, choice.interval_ms, choice.halves_ms)));
     judge(&times, times.len() - 1)
+}
+
+fn true_time(ms: f64, interval_ms: Option<[f64; 2]>, halves_ms: Option<[f64; 2]>) -> TrueTime {
+    TrueTime {
+        time_ns: ms * 1e6,
+        interval: interval_ms.map(|[low, high]| Interval { low: low * 1e6, high: high * 1e6 }),
+        halves_ns: halves_ms.map(|halves| halves.map(|ms| ms * 1e6)),
+    }
 }
 
 #[cfg(test)]

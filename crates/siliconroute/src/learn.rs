@@ -179,7 +179,7 @@ impl Router {
 /// A time after another rest than the usual one; `None` for any other trial.
 fn rest_of(trial: &StoredTrial) -> Option<RestFacts> {
     let Preparation::Rested { gap_ns } = trial.preparation else { return None };
-    let time_ns = trial.outcome.as_ref().ok()?.summary.as_ref()?.median_ns;
+    let time_ns = trial.outcome.as_ref().ok()?.summary.as_ref()?.typical_ns(Workload::IdleLoaded);
     let (target, rest_ns) = (trial.target.clone(), gap_ns as f64);
     (!trial.preparation.is_usual()).then_some(RestFacts { target, case: trial.case, rest_ns, time_ns })
 }
@@ -366,7 +366,7 @@ fn session_spread(trials: &[TrialFacts], target: &TargetKey, workload: Workload)
     let mut sessions: BTreeMap<CaseId, Vec<f64>> = BTreeMap::new();
     for trial in trials.iter().filter(|it| it.target == *target && it.workload == workload) {
         if let Ok((summary, _)) = &trial.outcome {
-            sessions.entry(trial.case).or_default().push(summary.median_ns);
+            sessions.entry(trial.case).or_default().push(summary.typical_ns(workload));
         }
     }
     let estimates: Vec<_> = sessions.values().filter_map(|medians| join_sessions(medians)).collect();

@@ -113,24 +113,23 @@ pub(crate) fn planned(job: &Job, learned: &Learned, sampling: &Sampling) -> Plan
         })
         .collect();
     let targets = calls.len() as f64;
-    let rest_s = |rests: &[Duration]| rests.iter().map(Duration::as_secs_f64).sum::<f64>();
+    let rest_s: f64 = sampling.rests.iter().map(Duration::as_secs_f64).sum();
+    // Before the first round targets take their places, evenly spread over the rest of each.
+    let spreading_s = rest_s * (1.0 - 1.0 / targets.max(1.0));
     // The calls that go before a sample in its workload, and that one.
     let least_s = begins.iter().sum::<f64>()
         + match job.workload {
             Workload::Sustained => calls.iter().map(|call| call * 4.0).sum(),
-            Workload::IdleLoaded => {
-                rest_s(&sampling.rests) + calls.iter().map(|call| call * 5.0).sum::<f64>()
-            }
+            Workload::IdleLoaded => spreading_s + rest_s + calls.iter().map(|call| call * 8.0).sum::<f64>(),
             Workload::ColdStart => begins.iter().sum::<f64>() + targets * sampling.cold_rest.as_secs_f64(),
         };
     let expected_s = match job.workload {
         Workload::Sustained => calls.iter().map(|call| sustained_s(*call, sampling)).sum(),
         Workload::IdleLoaded => {
-            let rests = rest_s(&sampling.rests);
             let sessions = sampling.rests.len() as f64;
             let begin: f64 = calls.iter().map(|call| GUESSED_CREATION_S + warm_up_s(*call, sampling)).sum();
             let samples: f64 = calls.iter().map(|call| call * 4.0).sum();
-            f64::from(sampling.repetitions) * (rests + sessions * samples) + sessions * begin
+            spreading_s + f64::from(sampling.repetitions) * (rest_s + sessions * samples) + sessions * begin
         }
         Workload::ColdStart => {
             let start: f64 = calls.iter().map(|call| PROCESS_S + GUESSED_CREATION_S + call * 2.0).sum();

@@ -27,6 +27,9 @@ const DECISIONS: &str = "v1_decisions.csv";
 /// Session variability of the three devices as published with the cases; the files do not hold it.
 const VARIABILITY: [(&str, f64); 3] = [("cpu", 0.173), ("dml:0", 0.154), ("dml:1", 0.066)];
 
+/// Within which share of each other the published rules took the steadier of the best two.
+const PUBLISHED_VOLATILITY_BAND: f64 = 0.15;
+
 /// The decision from which on the published rules knew the one for cold starts.
 const FIRST_WITH_COLD_START_RULE: u64 = 141;
 
@@ -138,15 +141,18 @@ fn decide(
     };
     let cold_start_known = preset == Preset::Default || case.id >= FIRST_WITH_COLD_START_RULE;
     let cold_start_margin = Rules::USUAL.cold_start_margin.filter(|_| cold_start_known);
-    let rules = Rules { cold_start_margin, ..Rules::USUAL };
+    let volatility_band = match preset {
+        Preset::Published => Some(PUBLISHED_VOLATILITY_BAND),
+        Preset::Default => Rules::USUAL.volatility_band,
+    };
+    let rules = Rules { cold_start_margin, volatility_band, ..Rules::USUAL };
     let known: Vec<(usize, f64)> =
         times.iter().enumerate().filter_map(|(index, (key, _))| Some((index, predict(key)?))).collect();
     let seen: Vec<Seen> = known.iter().map(|&(index, ms)| seen(&times[index].0.0, ms)).collect();
     let answer = choose(case.workload, rules, seen);
     let chosen = answer.chosen.map(|chosen| known[usize::from(chosen.0)].0);
     let key = |index: usize| TargetKey(times[index].0.0.clone());
-    let truth: Vec<Option<TrueTime>> =
-        times.iter().map(|(_, ms)| Some(TrueTime { time_ns: ms * 1e6, interval: None })).collect();
+    let truth: Vec<Option<TrueTime>> = times.iter().map(|(_, ms)| Some(TrueTime::bare(ms * 1e6))).collect();
     let (best, regret_pct) = match chosen.map(|chosen| judge(&truth, chosen)) {
         Some(Outcome::Judged(judgement)) => (Some(key(judgement.best)), Some(judgement.regret_pct)),
         _ => (None, None),
@@ -174,6 +180,7 @@ fn decide(
         tie: false,
         times_ms: times.iter().enumerate().map(|(index, (_, ms))| (key(index), *ms)).collect(),
         intervals_ms: BTreeMap::new(),
+        halves_ms: BTreeMap::new(),
         predicted_ms: known.iter().map(|&(index, ms)| (key(index), ms)).collect(),
         predicted_intervals_ms: BTreeMap::new(),
         source: known.iter().map(|&(index, _)| (key(index), "measured".to_owned())).collect(),

@@ -363,6 +363,20 @@ fn print_vague_ties(output: &Output, strategies: &BTreeMap<String, Score>) {
     }
 }
 
+/// Between which limits the router's mean regret lies, where chance had a part in it.
+fn print_chance(output: &Output, strategies: &BTreeMap<String, Score>) {
+    let Some(Score { mean_regret_pct: Some(full), mean_cross_validated_pct: Some(crossed), .. }) =
+        strategies.get(ROUTER)
+    else {
+        return;
+    };
+    if full > crossed {
+        output.line(format!(
+            "of the router's mean regret of {full:.1} %, {crossed:.1} % is left where one half of each measurement picks the best and the other half judges; the rest is chance, or differences too small for half a measurement"
+        ));
+    }
+}
+
 fn print_doubts(output: &Output, evaluation: &Evaluation) {
     let (all, without_choice) = (evaluation.decisions.len(), evaluation.without_choice);
     if without_choice > 0 {
@@ -371,6 +385,7 @@ fn print_doubts(output: &Output, evaluation: &Evaluation) {
         ));
     }
     print_vague_ties(output, &evaluation.strategies);
+    print_chance(output, &evaluation.strategies);
     let suspects: BTreeSet<&TargetKey> = evaluation.decisions.iter().flat_map(|it| &it.suspects).collect();
     if !suspects.is_empty() {
         let names: Vec<&str> = suspects.into_iter().map(TargetKey::as_str).collect();

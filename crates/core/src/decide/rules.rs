@@ -68,7 +68,7 @@ impl Rules {
         busy_chip: Some(BusyChip { over_percent: 80.0, factor: 1.3 }),
         hot_chip: Some(HotChip { from_celsius: 75.0, over_celsius: 87.0 }),
         cold_start_margin: Some(0.30),
-        volatility_band: Some(0.15),
+        volatility_band: Some(0.05),
         quarantine: true,
         free_memory: true,
     };

@@ -74,6 +74,7 @@ fn summary(median_ms: f64, half_width_ms: f64) -> Summary {
         method: 1,
         robust_deviation_ns: None,
         dependence: None,
+        pseudomedian_ns: None,
         drift: None,
         changes: Vec::new(),
     }

@@ -47,6 +47,11 @@ pub(super) fn estimate_paired_center(differences: &[f64], confidence: f64) -> Op
     Some(PairedCenter { estimate, interval, p })
 }
 
+/// The median of the means of all pairs of `values`, each with itself too; `None` where there are none.
+pub(super) fn pseudomedian(values: &[f64]) -> Option<f64> {
+    median(&walsh_averages(values))
+}
+
 fn walsh_averages(values: &[f64]) -> Vec<f64> {
     let mut averages = Vec::with_capacity(values.len() * (values.len() + 1) / 2);
     for (i, first) in values.iter().enumerate() {

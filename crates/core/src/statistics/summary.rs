@@ -6,13 +6,15 @@
 use serde::{Deserialize, Serialize};
 
 use super::center::center_of;
+use super::signed_rank::{self, pseudomedian};
 use super::{
     Center, ChangePoint, Dependence, Drift, Interval, estimate_drift, find_changes, quantile, sorted_copy,
 };
 use crate::reading::Reading;
+use crate::workload::Workload;
 
 /// Version of the methods of this module; a change of any result raises it.
-pub const METHOD_VERSION: u32 = 2;
+pub const METHOD_VERSION: u32 = 3;
 
 /// Confidence that two samples lie beyond a quantile before it is reported.
 const TAIL_CONFIDENCE: f64 = 0.99;
@@ -85,6 +87,9 @@ pub struct Summary {
     /// How far the samples depend on one another; absent from summaries of method 1.
     #[serde(default)]
     pub dependence: Option<Dependence>,
+    /// The median of the means of all pairs of samples (Hodges and Lehmann, 1963), up to 64 samples.
+    #[serde(default)]
+    pub pseudomedian_ns: Option<f64>,
     /// Change of the level over the trial, from 16 samples and a median above 0.
     #[serde(default)]
     pub drift: Option<Drift>,
@@ -94,6 +99,18 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// What the next inference in `workload` is expected to take.
+    ///
+    /// Of samples that ran on and on the median. Those that come one by one, after a rest or a start, are few, and often of two
+    /// kinds, as threads wake up on one core or on two: their median jumps from one kind to the other, which the
+    /// pseudomedian does not.
+    pub fn typical_ns(&self, workload: Workload) -> f64 {
+        match workload {
+            Workload::Sustained => self.median_ns,
+            Workload::IdleLoaded | Workload::ColdStart => self.pseudomedian_ns.unwrap_or(self.median_ns),
+        }
+    }
+
     /// The quantiles beside the median, each with its name, or with the reason why it is absent.
     pub fn tails(&self) -> [(&'static str, Reading<f64>); 5] {
         [
@@ -160,6 +177,7 @@ pub fn summarise(samples_ns: &[f64]) -> Option<Summary> {
         method: METHOD_VERSION,
         robust_deviation_ns: if count >= 2 { median_deviation(&deviations) } else { None },
         dependence: Some(dependence),
+        pseudomedian_ns: if count <= signed_rank::MOST { pseudomedian(&sorted) } else { None },
         drift: estimate_drift(samples_ns, &dependence),
         changes: find_changes(samples_ns),
     })

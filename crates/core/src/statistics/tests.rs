@@ -4,6 +4,7 @@ mod comparison;
 mod movement;
 mod timing;
 
+use crate::Workload;
 use proptest::prelude::*;
 
 use super::draws::Draws;
@@ -225,10 +226,25 @@ fn summary_of_one_sample_claims_nothing_more() {
         method: METHOD_VERSION,
         robust_deviation_ns: None,
         dependence: Some(Dependence { batch: 1, batches: 1, inflation: 1.0, unresolved: false }),
+        pseudomedian_ns: Some(5.0),
         drift: None,
         changes: Vec::new(),
     };
     assert_eq!(summarise(&[5.0]), Some(expected));
+}
+
+#[test]
+fn what_is_typical_of_two_kinds_of_samples_is_neither_kind() {
+    let typical = |samples: &[f64], workload| summarise(samples).unwrap().typical_ns(workload);
+    for workload in [Workload::IdleLoaded, Workload::ColdStart] {
+        // Whether three of six samples are slow or three of five: the median of the latter is slow.
+        assert_close(typical(&[2.0, 2.0, 2.0, 8.0, 8.0, 8.0], workload), 5.0);
+        assert_close(typical(&[2.0, 2.0, 8.0, 8.0, 8.0], workload), 5.0);
+        // A wild one is no kind.
+        assert_close(typical(&[2.0, 2.0, 2.0, 2.0, 2.0, 90.0], workload), 2.0);
+    }
+    assert_close(typical(&[2.0, 2.0, 2.0, 2.0, 8.0, 8.0], Workload::Sustained), 2.0);
+    assert_eq!(summarise(&[1.0; 65]).unwrap().pseudomedian_ns, None);
 }
 
 #[test]

@@ -191,6 +191,6 @@ fn files_of(found: &Found, test: &CaseToMeasure<'_>) -> Vec<PathBuf> {
     files
 }
 
-fn nanoseconds(duration: Duration) -> u64 {
+pub(super) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

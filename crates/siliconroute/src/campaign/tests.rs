@@ -348,32 +348,47 @@ fn a_target_measured_alone_is_not_its_own_reference() {
 }
 
 #[test]
-fn rested_targets_run_once_after_each_rest_and_know_what_ran_meanwhile() {
+fn rested_targets_run_once_after_each_rest_and_far_from_one_another() {
     let mut bench = Bench::new(vec![target("cpu/rten", 1e6, 0.0), target("cpu/openvino", 2e6, 0.0)]);
     bench.workload = Workload::IdleLoaded;
     let rests = vec![Duration::from_millis(500), Duration::from_secs(10)];
     let trials = bench.measure(&Sampling { rests, ..Sampling::default() }, &|| false);
     assert_eq!(trials.len(), 4);
     for (index, trial) in trials.iter().enumerate() {
-        let gap_ns = if index < 2 { 500_000_000 } else { 10_000_000_000 };
+        let rest_ns = if index < 2 { 500_000_000 } else { 10_000_000_000 };
         assert_eq!(
             (trial.workload, trial.preparation),
-            (Workload::IdleLoaded, Preparation::Rested { gap_ns })
+            (Workload::IdleLoaded, Preparation::Rested { gap_ns: rest_ns })
         );
         assert_eq!(trial.preparation.is_usual(), index >= 2);
         let measured = trial.outcome.as_ref().unwrap();
         assert_eq!(measured.samples.len(), 3);
         for sample in &measured.samples {
-            let Before::Resting { gap_ns: rested_ns, others } = sample.before else { panic!("{sample:?}") };
-            assert_eq!((sample.calls, rested_ns), (1, gap_ns));
-            // The other target's sample and the calls after it, once or, when the order turns, twice or never.
-            assert!([0, 4, 8].contains(&others), "{others}");
+            assert_eq!(sample.calls, 1);
+            // Each rests as long as asked, and the machine for half of it; in between ran the other target's sample and
+            // the three calls after it.
+            let Before::Resting { gap_ns, machine_gap_ns, others } = sample.before else {
+                panic!("{sample:?}")
+            };
+            let is_first = sample.round == 0;
+            assert_eq!((gap_ns, machine_gap_ns), (rest_ns, Some(rest_ns / 2)), "round {}", sample.round);
+            assert!(if is_first { others == 3 || others == 4 } else { others == 4 }, "{others}");
         }
     }
     let all = |trial: &Trial| {
         trial.outcome.as_ref().unwrap().samples.iter().map(|s| s.total_ns).collect::<Vec<_>>()
     };
     assert!(trials.iter().any(|trial| all(trial) == [1_000_000; 3]));
+}
+
+#[test]
+fn a_target_that_is_alone_rests_as_long_as_the_machine() {
+    let mut bench = Bench::new(vec![target("cpu/rten", 1e6, 0.0)]);
+    bench.workload = Workload::IdleLoaded;
+    let trials = bench.measure(&Sampling::default(), &|| false);
+    let rest_ns = 10_000_000_000;
+    let expected = Before::Resting { gap_ns: rest_ns, machine_gap_ns: Some(rest_ns), others: 0 };
+    assert!(trials[0].outcome.as_ref().unwrap().samples.iter().all(|sample| sample.before == expected));
 }
 
 #[test]

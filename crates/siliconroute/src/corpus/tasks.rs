@@ -111,8 +111,7 @@ fn describe(corpus: &Corpus, board: &Board, position: usize, outlooks: &[Outlook
         .min_by(|(_, a), (_, b)| a.expected_ms().total_cmp(&b.expected_ms()))
         .map(|(candidate, _)| candidate);
     let times: Vec<f64> = board.times_ms.iter().map(|times| times[position]).collect();
-    let true_times: Vec<Option<TrueTime>> =
-        times.iter().map(|ms| Some(TrueTime { time_ns: ms * 1e6, interval: None })).collect();
+    let true_times: Vec<Option<TrueTime>> = times.iter().map(|ms| Some(TrueTime::bare(ms * 1e6))).collect();
     let judgement = chosen.map(|chosen| judge_times(&true_times, chosen));
     let (best, regret_pct) = match judgement {
         Some(Outcome::Judged(judgement)) => (Some(key(judgement.best)), Some(judgement.regret_pct)),
@@ -158,6 +157,7 @@ fn describe(corpus: &Corpus, board: &Board, position: usize, outlooks: &[Outlook
         tie: false,
         times_ms: times.iter().enumerate().map(|(candidate, &ms)| (key(candidate), ms)).collect(),
         intervals_ms: BTreeMap::new(),
+        halves_ms: BTreeMap::new(),
         predicted_ms,
         predicted_intervals_ms,
         source,

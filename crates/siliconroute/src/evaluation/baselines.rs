@@ -50,6 +50,9 @@ pub struct OthersChoice {
     pub time_ms: Option<f64>,
     /// Its 95 % interval.
     pub interval_ms: Option<[f64; 2]>,
+    /// The time within each half of the sessions, or of the rounds of a single one.
+    #[serde(default)]
+    pub halves_ms: Option<[f64; 2]>,
     /// Why there is no time.
     pub failure: Option<String>,
 }

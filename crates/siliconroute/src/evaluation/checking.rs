@@ -35,8 +35,9 @@ use crate::wording::counted;
 /// Sessions in the sustained workload, each in processes of their own.
 const SESSIONS: usize = 2;
 
-/// Rests and starts of an evaluated decision: the fewest that a 95 % interval can be had from.
-const REPETITIONS: u32 = 6;
+/// Rests and starts of an evaluated decision: 6 are the fewest that a 95 % interval can be had from, and each half of 8 has
+/// four.
+const REPETITIONS: u32 = 8;
 
 /// Sessions that the truth of an evaluated decision is measured in; rests and starts have their repetitions.
 fn sessions_of(workload: Workload) -> usize {
@@ -372,6 +373,9 @@ fn add_truth(record: &mut CheckedDecision, trials: &[&Trial], unproven: &BTreeSe
                 if let Some(interval) = time.interval {
                     record.intervals_ms.insert(key.clone(), [interval.low / 1e6, interval.high / 1e6]);
                 }
+                if let Some(halves) = time.halves_ns {
+                    record.halves_ms.insert(key.clone(), halves.map(|ns| ns / 1e6));
+                }
             }
             Err(reason) => {
                 record.excluded.entry(key.clone()).or_insert(reason);
@@ -392,12 +396,14 @@ fn note(choice: &mut OthersChoice, time: &Result<TrueTime, String>) {
         Ok(time) => {
             choice.time_ms = Some(time.time_ns / 1e6);
             choice.interval_ms = time.interval.map(|interval| [interval.low / 1e6, interval.high / 1e6]);
+            choice.halves_ms = time.halves_ns.map(|halves| halves.map(|ns| ns / 1e6));
         }
         Err(reason) => choice.failure = Some(reason.clone()),
     }
 }
 
-/// The median of the sessions' times and the hull of their intervals; a session that failed speaks for all.
+/// The median of the sessions' times and the hull of their intervals; a session that failed speaks for all. Halves are those
+/// of the sessions, or of the rounds of a single one.
 fn join(sessions: Vec<Result<TrueTime, String>>) -> Result<TrueTime, String> {
     let sessions = sessions.into_iter().collect::<Result<Vec<TrueTime>, String>>()?;
     let times: Vec<f64> = sessions.iter().map(|session| session.time_ns).collect();
@@ -406,10 +412,15 @@ fn join(sessions: Vec<Result<TrueTime, String>>) -> Result<TrueTime, String> {
         low: one.low.min(other.low),
         high: one.high.max(other.high),
     };
-    Ok(TrueTime { time_ns, interval: sessions.into_iter().filter_map(|it| it.interval).reduce(hull) })
+    let halves_ns = match &sessions[..] {
+        [only] => only.halves_ns,
+        _ => halves(times.iter().copied().enumerate(), Workload::Sustained),
+    };
+    let interval = sessions.into_iter().filter_map(|it| it.interval).reduce(hull);
+    Ok(TrueTime { time_ns, interval, halves_ns })
 }
 
-/// The median of a trial whose outputs are allowed in `class`, or why there is none.
+/// The typical time of a trial whose outputs are allowed in `class`, or why there is none.
 fn true_time(trial: &Trial, class: AccuracyClass) -> Result<TrueTime, String> {
     let measurement = trial.outcome.as_ref().map_err(ToString::to_string)?;
     match &measurement.outputs {
@@ -427,7 +438,20 @@ fn true_time(trial: &Trial, class: AccuracyClass) -> Result<TrueTime, String> {
     // Samples that are too few for an interval, or depend on one another, may lie anywhere within their range.
     let range = Interval { low: summary.min_ns, high: summary.max_ns };
     let interval = summary.interval.or((summary.samples > 1).then_some(range));
-    Ok(TrueTime { time_ns: summary.median_ns, interval })
+    let time_ns = summary.typical_ns(trial.workload);
+    let interval = interval.map(|it| Interval { low: it.low.min(time_ns), high: it.high.max(time_ns) });
+    let rounds = measurement.samples.iter().map(|sample| (sample.round as usize, sample.per_call_ns()));
+    Ok(TrueTime { time_ns, interval, halves_ns: halves(rounds, trial.workload) })
+}
+
+/// What is typical of the times with even and of those with odd numbers; `None` where there are not both.
+fn halves(numbered: impl Iterator<Item = (usize, f64)>, workload: Workload) -> Option<[f64; 2]> {
+    let (even, odd): (Vec<_>, Vec<_>) = numbered.partition(|(number, _)| number % 2 == 0);
+    let of = |half: Vec<(usize, f64)>| {
+        let times: Vec<f64> = half.into_iter().map(|(_, time)| time).collect();
+        Some(statistics::summarise(&times)?.typical_ns(workload))
+    };
+    Some([of(even)?, of(odd)?])
 }
 
 #[cfg(test)]

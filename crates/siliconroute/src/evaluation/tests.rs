@@ -24,6 +24,7 @@ pub(crate) fn decision(workload: Workload) -> CheckedDecision {
         tie: false,
         times_ms: BTreeMap::from([(key("a"), 3.0), (key("b"), 2.0)]),
         intervals_ms: BTreeMap::from([(key("a"), [2.9, 3.1]), (key("b"), [1.9, 2.1])]),
+        halves_ms: BTreeMap::new(),
         predicted_ms: BTreeMap::new(),
         predicted_intervals_ms: BTreeMap::new(),
         source: BTreeMap::new(),

@@ -170,7 +170,7 @@ impl ServedSession<'_> {
         } else {
             let gap_ns = u64::try_from(rested.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX);
             let before = match workload {
-                Workload::IdleLoaded => Before::Resting { gap_ns, others: 0 },
+                Workload::IdleLoaded => Before::Resting { gap_ns, machine_gap_ns: None, others: 0 },
                 _ => Before::Running,
             };
             let total_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);

@@ -203,7 +203,7 @@ pub(super) const DEFINITIONS: &[Definition] = &[
     },
     Definition {
         key: "volatility_percent",
-        default: "15",
+        default: "5",
         kind: Kind::Number { low: 0.0, high: 100.0, off: true },
         meaning: "of two targets within this that cannot be told apart, take the steadier",
     },

@@ -108,7 +108,7 @@ pub(super) fn trial_document(job: &Job, trial: &Trial) -> Value {
             let ms = |value: f64| value / 1e6;
             if let Some(s) = &summary {
                 document["latency_ms"] = json!({
-                    "mean": ms(s.mean_ns), "p50": ms(s.median_ns), "p90": s.p90_ns.map(ms), "p95": s.p95_ns.map(ms),
+                    "mean": ms(s.mean_ns), "p50": ms(s.median_ns), "pseudomedian": s.pseudomedian_ns.map(ms), "p90": s.p90_ns.map(ms), "p95": s.p95_ns.map(ms),
                     "p99": s.p99_ns.map(ms), "min": ms(s.min_ns), "max": ms(s.max_ns),
                     "std": s.standard_deviation_ns.map(ms), "robust_spread": s.robust_spread,
                     "unstable": s.unstable,

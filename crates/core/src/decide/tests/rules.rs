@@ -363,7 +363,7 @@ fn a_cold_start_goes_to_the_cpu_unless_another_is_faster_by_the_margin() {
     let far = [row("cpu", false, 10.0, None), row("gpu", true, 6.0, None)];
     check(&far, &cold(), "gpu", &[], &[], "gpu needs");
     // Nor does another one take it from the CPU by being steadier.
-    let mut unsteady = [row("cpu", false, 10.0, None), row("gpu", true, 11.0, None)];
+    let mut unsteady = [row("cpu", false, 10.0, None), row("gpu", true, 10.4, None)];
     (unsteady[0].time.1, unsteady[0].spread, unsteady[1].spread) = (3.0, Some(0.2), Some(0.02));
     check(&unsteady, &cold(), "cpu", &[], &[], "cpu needs");
     let rules = Rules { cold_start_margin: None, ..Rules::USUAL };
@@ -374,7 +374,7 @@ fn a_cold_start_goes_to_the_cpu_unless_another_is_faster_by_the_margin() {
 
 #[test]
 fn of_two_that_cannot_be_told_apart_the_steadier_is_taken() {
-    let mut rows = [row("cpu", false, 1.0, None), row("gpu", true, 1.1, None)];
+    let mut rows = [row("cpu", false, 1.0, None), row("gpu", true, 1.04, None)];
     (rows[0].time.1, rows[0].spread, rows[1].spread) = (0.2, Some(0.2), Some(0.02));
     check(
         &rows,
@@ -384,6 +384,9 @@ fn of_two_that_cannot_be_told_apart_the_steadier_is_taken() {
         &[],
         "cpu may be as fast, and its sessions differ more",
     );
+    let mut costly = rows;
+    costly[1].time.0 = 1.06;
+    check(&costly, &Ask::default(), "cpu", &[], &[], "cpu needs");
     let mut separable = rows;
     separable[0].time.1 = 0.01;
     check(&separable, &Ask::default(), "cpu", &[], &[], "cpu needs");

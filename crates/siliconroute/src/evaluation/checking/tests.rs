@@ -82,11 +82,14 @@ fn few_samples_span_what_they_saw_and_one_spans_nothing() {
 fn sessions_are_joined_and_one_that_failed_speaks_for_all() {
     let session = |ms: f64| {
         let interval = Interval { low: (ms - 1.0) * 1e6, high: (ms + 1.0) * 1e6 };
-        Ok(TrueTime { time_ns: ms * 1e6, interval: Some(interval) })
+        Ok(TrueTime { interval: Some(interval), ..TrueTime::bare(ms * 1e6) })
     };
     let joined = join(vec![session(4.0), session(6.0)]).unwrap();
     assert!((joined.time_ns - 5e6).abs() < 1e-6);
     assert_eq!(joined.interval, Some(Interval { low: 3e6, high: 7e6 }));
+    assert_eq!(joined.halves_ns, Some([4e6, 6e6]));
+    let divided = TrueTime { halves_ns: Some([3e6, 5e6]), ..TrueTime::bare(4e6) };
+    assert_eq!(join(vec![Ok(divided)]).unwrap().halves_ns, Some([3e6, 5e6]));
     assert_eq!(join(vec![session(4.0), Err("crashed".to_owned())]).unwrap_err(), "crashed");
     assert!(join(Vec::new()).is_err());
 }
