@@ -17,7 +17,7 @@ use crate::campaign::{all_refuse, is_trusted};
 use crate::engine_packages::{Forward, error_with_hint};
 use crate::error::{Error, ErrorKind};
 use crate::evaluation::{CheckedDecision, Evaluation, Question};
-use crate::event::{Event, Listener, Stage};
+use crate::event::{Event, Listener, Silent, Stage};
 use crate::learn::Learned;
 use crate::machine::{brief, describe_error};
 use crate::measure::{Job, Order};
@@ -187,10 +187,13 @@ impl Router {
         let (learning, unseen) = self.starter_cases(own, listener)?;
         let questions: Vec<Question> = learning.iter().chain(&unseen).cloned().collect();
         let known = self.learn(&targets)?;
+        let mut looked = Recorder { listener: &mut Silent, notices: Vec::new() };
         let nothing_missing = missing_jobs(&learning, &targets, &known, SESSIONS, true).is_empty()
-            && known.doubts.is_empty()
+            && self.doubted_jobs(&targets, &known, &mut looked)?.is_empty()
             && self.stored_checks(&questions, &targets, Workload::Sustained)?.iter().all(Option::is_some);
         let (decisions, measured_trials) = if nothing_missing {
+            // What measuring would tell itself.
+            looked.notices.into_iter().for_each(|notice| listener.event(Event::Notice(notice)));
             announce_fits(&known, listener);
             (
                 self.stored_checks(&questions, &targets, Workload::Sustained)?
@@ -410,8 +413,7 @@ impl Router {
 
     /// The model as it lies on the disk now, or why it cannot be measured again.
     pub(crate) fn find_stored_model(&self, stored: &StoredModel) -> Result<KnownModel, String> {
-        let mut silent = crate::event::Silent;
-        let progress = Forward { listener: &mut silent, router: self };
+        let progress = Forward { listener: &mut Silent, router: self };
         let damage = self.models().damage(&stored.name, &progress);
         if let (Some(_), Ok(Some(damage))) = (&stored.source, damage) {
             return Err(error_with_hint(&damage.into()));
@@ -422,7 +424,7 @@ impl Router {
             Some(path) => path.display().to_string(),
             None => return Err("where its file lies is not known".to_owned()),
         };
-        let model = self.find_model(&reference, &mut crate::event::Silent).map_err(|e| describe_error(&e))?;
+        let model = self.find_model(&reference, &mut Silent).map_err(|e| describe_error(&e))?;
         if model.facts.id == stored.facts.id {
             Ok(model)
         } else {

@@ -1,11 +1,17 @@
 //! The main job from a bare home, and again.
 
-use siliconroute::event::Silent;
-use siliconroute::up::UpPlan;
-use siliconroute::{Error, ErrorKind};
-use siliconroute_engine::packages::PackageKind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::simulated::{DECIDED, GPU, LEARNED, Notices, ORT, RTEN, Simulated, decision, gpu, key, ort, rten};
+use siliconroute::event::{Event, Listener, Silent};
+use siliconroute::up::UpPlan;
+use siliconroute::{Error, ErrorKind, Router};
+use siliconroute_engine::packages::PackageKind;
+use siliconroute_store::{NewDoubt, TrialFilter};
+
+use crate::simulated::{
+    DECIDED, GPU, LEARNED, Notices, ORT, RTEN, SUSTAINED, Simulated, decision, gpu, key, ort, question, rten,
+};
 
 #[test]
 fn a_first_start_without_a_network_measures_decides_and_checks() {
@@ -150,6 +156,56 @@ fn the_users_own_model_is_measured_too() {
     assert_eq!(decision.chosen, Some(key(RTEN)));
 }
 
+/// Listens to a start that has nothing to wait for, and stops one that waits for its turn to measure.
+struct Impatient {
+    cancelled: Arc<AtomicBool>,
+    notices: Notices,
+}
+
+impl Listener for Impatient {
+    fn event(&mut self, event: Event) {
+        if matches!(&event, Event::Notice(notice) if notice.contains("another program is measuring")) {
+            self.cancelled.store(true, Ordering::Relaxed);
+        }
+        self.notices.event(event);
+    }
+}
+
+#[test]
+fn a_doubt_about_a_model_that_is_gone_lets_no_later_start_wait() {
+    let simulated = Simulated::usual();
+    let own = simulated.home.path().join("mlp-64w-2l.onnx");
+    let router = simulated.router();
+    router.generate_models(&["mlp-64w-2l".to_owned()], simulated.home.path(), &mut Silent).unwrap();
+    let plan = UpPlan { models: vec![own.display().to_string()], ..UpPlan::default() };
+    router.up(&plan, &mut Silent).unwrap();
+    let case = question(&router, &plan.models[0], 1).case;
+    let filter = TrialFilter { case: Some(case.id), ..TrialFilter::default() };
+    let doubt = NewDoubt {
+        hardware_id: &router.machine().hardware_id,
+        target: router.store().trial_summaries(&filter).unwrap()[0].target_id,
+        case: case.id,
+        workload: SUSTAINED,
+        ratio: 3.0,
+        since_unix_ms: router.unix_ms(),
+    };
+    router.store().record_doubt(&doubt).unwrap();
+    std::fs::remove_file(&own).unwrap();
+    let trials = simulated.trials().len();
+
+    let other = std::fs::File::create(simulated.home.path().join("measuring.lock")).unwrap();
+    other.lock().unwrap();
+    let cancelled = Arc::new(AtomicBool::new(false));
+    let mut options = simulated.home.options(&simulated.launcher);
+    options.cancelled = Arc::clone(&cancelled);
+    let mut listener = Impatient { cancelled, notices: Notices::default() };
+    let report = Router::open(options).unwrap().up(&UpPlan::default(), &mut listener).unwrap();
+    assert_eq!((report.measured_trials, simulated.trials().len()), (0, trials));
+    let told = |notice: &&String| notice.contains("is not measured again: ");
+    assert_eq!(report.notices.iter().filter(told).count(), 1, "{:?}", report.notices);
+    assert_eq!(report.notices, listener.notices.0);
+}
+
 #[test]
 fn a_model_of_the_user_that_is_not_there_stops_the_start() {
     let simulated = Simulated::usual();
@@ -192,7 +248,7 @@ fn trials_that_are_to_be_shorter_than_usual_warm_up_less() {
             &std::collections::BTreeMap::new(),
         )
         .unwrap();
-        let sampling = siliconroute::Router::open(options).unwrap().sampling();
+        let sampling = Router::open(options).unwrap().sampling();
         assert_eq!(sampling.warmup_time, std::time::Duration::from_micros(warmup_us), "{budget_ms} ms");
     }
 }
