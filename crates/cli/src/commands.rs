@@ -20,7 +20,7 @@ mod up;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use siliconroute::doctor::Patient;
 use siliconroute::home::Home;
@@ -33,6 +33,7 @@ use siliconroute::{Error, Options, Router, array_file};
 use siliconroute_core::decide::Limits;
 use siliconroute_core::{Case, ChipKind, Workload};
 
+use self::evaluate::Elsewhere;
 use crate::arguments::{Arguments, CaseArguments, Command, Shape};
 use crate::output::Output;
 use crate::progress::Progress;
@@ -80,10 +81,13 @@ pub(crate) fn run(
     if let Command::Config(command) = command {
         return Ok(config::run(command, &settings, output));
     }
-    if let Some(Command::Evaluate(command)) = &arguments.command
-        && let Some(ran) = evaluate::run_on_files(command, settings.seed, output)
-    {
-        return ran;
+    let told = |error| interruption::told(command, error);
+    if let Command::Evaluate(command) = command {
+        let stop = || cancelled.load(Ordering::Relaxed);
+        let elsewhere = Elsewhere { seed: settings.seed, output, stop: &stop, told: &told };
+        if let Some(ran) = evaluate::run_on_files(command, &elsewhere) {
+            return ran;
+        }
     }
     let options = Options { cancelled: Arc::clone(cancelled), ..Options::new(home, settings) };
     let session = Session { router: Router::open(options)?, output };
@@ -100,19 +104,17 @@ pub(crate) fn run(
         Command::Devices(command) => devices::run(&session, command),
         Command::Packages(command) => packages::run(&session, command),
         Command::Models(command) => models::run(&session, command),
-        Command::Top(top) => top::run(&session, top, &|error| interruption::told(command, error)),
+        Command::Top(top) => top::run(&session, top, &told),
         Command::Bench(command) => bench::run(&session, command),
         Command::Fit => fit::run(&session),
-        Command::Route(command) => route::run(&session, command),
+        Command::Route(command) => route::run(&session, command, &told),
         Command::Run(command) => run::run(&session, command),
-        Command::Evaluate(evaluate) => {
-            evaluate::run(&session, evaluate, &|error| interruption::told(command, error))
-        }
+        Command::Evaluate(command) => evaluate::run(&session, command, &told),
         Command::Export(command) => fleet::export(&session, command),
         Command::Import(command) => fleet::import(&session, command),
         Command::Doctor | Command::Config(_) | Command::Completions { .. } => Ok(ExitCode::SUCCESS),
     };
-    ran.map_err(|error| interruption::told(command, error))
+    ran.map_err(told)
 }
 
 /// Whether the command tunes the machine itself, as a part of its work.

@@ -11,10 +11,12 @@ mod tasks;
 mod tests;
 
 use std::path::Path;
+use std::sync::mpsc;
 
 use siliconroute_core::transfer::{Kind, Prior, Traits, TransferError};
 
 use crate::evaluation::{CheckedDecision, Evaluation};
+use crate::event::{Event, Listener, Stage};
 use crate::table_file::TableError;
 
 pub use reading::{Board, Corpus, PublicModel};
@@ -67,35 +69,67 @@ pub struct CorpusEvaluation {
     pub notes: Vec<String>,
 }
 
-/// Evaluates `task` on the boards of the table at `boards` with the models' facts of the table at `models`.
+/// Evaluates `task` on the boards of the table at `boards` with the models' facts of the table at `models`, until `stop` says
+/// so; what was decided by then is judged.
 ///
 /// Each board's candidates with at least 8 models take part, on the models that all of them have.
 ///
 /// # Errors
 /// When a table is wrong, or a board's times cannot be joined.
-pub fn evaluate(boards: &Path, models: &Path, task: Task) -> Result<CorpusEvaluation, CorpusError> {
-    let corpus = Corpus::load(boards, models)?;
+pub fn evaluate(
+    boards: &Path,
+    models: &Path,
+    task: Task,
+    stop: &(dyn Fn() -> bool + Sync),
+    listener: &mut dyn Listener,
+) -> Result<CorpusEvaluation, CorpusError> {
+    evaluate_boards(Corpus::load(boards, models)?, task, stop, listener)
+}
+
+fn evaluate_boards(
+    corpus: Corpus,
+    task: Task,
+    stop: &(dyn Fn() -> bool + Sync),
+    listener: &mut dyn Listener,
+) -> Result<CorpusEvaluation, CorpusError> {
     let facts = Prior::of_facts(corpus.models.iter().enumerate().map(traits).collect());
     // The work of different boards has nothing to do with one another.
     let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(16);
     let share = corpus.boards.len().div_ceil(workers).max(1);
     let shares: Vec<usize> = (0..corpus.boards.len()).collect();
+    listener.event(Event::Begin { stage: Stage::Evaluating, steps: Some(corpus.boards.len() as u64) });
+    let (tell, told) = mpsc::channel();
     let judged = std::thread::scope(|scope| {
         let (corpus, facts) = (&corpus, &facts);
         let running: Vec<_> = shares
             .chunks(share)
             .map(|chunk| {
+                let tell = tell.clone();
                 scope.spawn(move || {
-                    chunk.iter().map(|&board| tasks::judge(corpus, facts, board, task)).collect()
+                    let judge = |&board: &usize| {
+                        let _heard = tell.send(Event::Step(corpus.boards[board].name.clone()));
+                        let judged = tasks::judge(corpus, facts, board, task, stop);
+                        let _heard = tell.send(Event::StepDone);
+                        judged
+                    };
+                    chunk.iter().take_while(|_| !stop()).map(judge).collect()
                 })
             })
             .collect();
+        drop(tell);
+        for event in told {
+            listener.event(event);
+        }
         let join = |worker: std::thread::ScopedJoinHandle<'_, Vec<Result<_, _>>>| {
             worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
         running.into_iter().flat_map(join).collect::<Result<Vec<Vec<CheckedDecision>>, CorpusError>>()
     })?;
-    let evaluation = Evaluation::of(judged.into_iter().flatten().collect());
+    listener.event(Event::End(String::new()));
+    let decisions: Vec<CheckedDecision> = judged.into_iter().flatten().collect();
+    let asked: usize = corpus.boards.iter().map(|board| board.models.len()).sum();
+    let interrupted = decisions.len() < asked;
+    let evaluation = Evaluation { interrupted, ..Evaluation::of(decisions) };
     Ok(CorpusEvaluation { evaluation, notes: corpus.notes })
 }
 

@@ -25,6 +25,8 @@ pub enum Stage {
     Fitting,
     /// Checking decisions against new measurements.
     Checking,
+    /// Deciding on machines that are simulated, or that others measured.
+    Evaluating,
 }
 
 impl Stage {
@@ -40,6 +42,7 @@ impl Stage {
             Self::Learning => "measuring",
             Self::Fitting => "fitting",
             Self::Checking => "self-check",
+            Self::Evaluating => "evaluation",
         }
     }
 }

@@ -16,6 +16,8 @@ mod tests;
 
 use serde::Serialize;
 
+use crate::event::{Event, Listener, Stage};
+
 pub use self::drive::simulate;
 pub use self::scenario::{Plan, Scenario};
 pub use self::tally::{Figures, Parts, Phase, Reaction};
@@ -31,13 +33,38 @@ pub struct Simulation {
     pub seed: u64,
     /// Figures, one after the other.
     pub scenarios: Vec<Figures>,
+    /// Whether the user stopped it before its end.
+    pub interrupted: bool,
 }
 
 impl Simulation {
-    /// Goes through `scenarios` with one seed.
-    pub fn of(scenarios: &[Scenario], seed: u64) -> Self {
-        let scenarios =
-            scenarios.iter().map(|scenario| simulate(*scenario, &scenario.plan(), seed)).collect();
-        Self { schema: "siliconroute.simulation/1", simulated: true, seed, scenarios }
+    /// Goes through `scenarios` with one seed until `stop` says so; the one that is under way then has no figures.
+    pub fn of(
+        scenarios: &[Scenario],
+        seed: u64,
+        stop: &dyn Fn() -> bool,
+        listener: &mut dyn Listener,
+    ) -> Self {
+        let plans: Vec<_> = scenarios.iter().map(|scenario| (*scenario, scenario.plan())).collect();
+        Self::of_plans(&plans, seed, stop, listener)
+    }
+
+    fn of_plans(
+        plans: &[(Scenario, Plan)],
+        seed: u64,
+        stop: &dyn Fn() -> bool,
+        listener: &mut dyn Listener,
+    ) -> Self {
+        listener.event(Event::Begin { stage: Stage::Evaluating, steps: Some(plans.len() as u64) });
+        let figures = plans.iter().map_while(|(scenario, plan)| {
+            listener.event(Event::Step(scenario.name().to_owned()));
+            let figures = simulate(*scenario, plan, seed, stop)?;
+            listener.event(Event::StepDone);
+            Some(figures)
+        });
+        let scenarios: Vec<Figures> = figures.collect();
+        listener.event(Event::End(String::new()));
+        let interrupted = scenarios.len() < plans.len();
+        Self { schema: "siliconroute.simulation/1", simulated: true, seed, scenarios, interrupted }
     }
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use serde::Serialize;
 use siliconroute::Error;
 use siliconroute::corpus::{self, CorpusEvaluation, Task};
 use siliconroute::evaluation::{CheckedDecision, Evaluation, EvaluationPlan, Question, ROUTER, ask};
@@ -20,6 +21,7 @@ use siliconroute_core::{TargetKey, Workload};
 use super::{Session, given};
 use crate::arguments::{CorpusTask, Evaluate, ReplayPreset, Shape};
 use crate::output::{Listing, Output, milliseconds, optional, table};
+use crate::progress::Progress;
 
 /// Evaluates on this machine; `told` says what an error left behind.
 pub(super) fn run(
@@ -86,24 +88,57 @@ fn budget(arguments: &Evaluate) -> Result<Option<Duration>, Error> {
     }
 }
 
+/// What an evaluation away from this machine works with.
+pub(super) struct Elsewhere<'a> {
+    pub(super) seed: u64,
+    pub(super) output: &'a Output,
+    /// Whether the user wants to stop.
+    pub(super) stop: &'a (dyn Fn() -> bool + Sync),
+    /// Says what an error left behind.
+    pub(super) told: &'a dyn Fn(Error) -> Error,
+}
+
+impl Elsewhere<'_> {
+    /// The failure that an interrupted evaluation is.
+    fn failure(&self, interrupted: bool) -> Option<Error> {
+        interrupted.then(|| (self.told)(Error::Interrupted))
+    }
+
+    /// Ends with what was printed; `text` prints it for people.
+    fn end(
+        &self,
+        document: &impl Serialize,
+        interrupted: bool,
+        text: impl FnOnce(),
+    ) -> Result<ExitCode, Error> {
+        let failure = self.failure(interrupted);
+        if self.output.json {
+            let document = serde_json::to_value(document).expect("an evaluation has only text keys");
+            self.output.document_with(document, failure.as_ref());
+        } else {
+            text();
+        }
+        failure.map_or(Ok(ExitCode::SUCCESS), Err)
+    }
+}
+
 /// Evaluates on the files that the arguments name, or on simulated machines; `None` when they name neither.
 pub(super) fn run_on_files(
     arguments: &Evaluate,
-    seed: u64,
-    output: &Output,
+    elsewhere: &Elsewhere<'_>,
 ) -> Option<Result<ExitCode, Error>> {
     if arguments.simulate {
-        return Some(simulated::run(seed, arguments.scenario.as_deref(), output));
+        return Some(simulated::run(arguments.scenario.as_deref(), elsewhere));
     }
     if let Some(directory) = &arguments.replay {
-        return Some(run_replay(directory, arguments.preset, output));
+        return Some(run_replay(directory, arguments.preset, elsewhere.output));
     }
     let (Some(boards), Some(models), Some(task)) =
         (&arguments.corpus, &arguments.model_facts, arguments.task)
     else {
         return None;
     };
-    Some(run_corpus(boards, models, task, output))
+    Some(run_corpus(boards, models, task, elsewhere))
 }
 
 fn run_replay(directory: &Path, preset: ReplayPreset, output: &Output) -> Result<ExitCode, Error> {
@@ -132,19 +167,30 @@ fn run_replay(directory: &Path, preset: ReplayPreset, output: &Output) -> Result
     Ok(ExitCode::SUCCESS)
 }
 
-fn run_corpus(boards: &Path, models: &Path, task: CorpusTask, output: &Output) -> Result<ExitCode, Error> {
+fn run_corpus(
+    boards: &Path,
+    models: &Path,
+    task: CorpusTask,
+    elsewhere: &Elsewhere<'_>,
+) -> Result<ExitCode, Error> {
     let task = match task {
         CorpusTask::ZeroShot => Task::ZeroShot,
         CorpusTask::OneShot => Task::OneShot,
         CorpusTask::Fleet => Task::Fleet,
     };
-    let CorpusEvaluation { evaluation, notes } = corpus::evaluate(boards, models, task)?;
+    let output = elsewhere.output;
+    let CorpusEvaluation { evaluation, notes } =
+        corpus::evaluate(boards, models, task, elsewhere.stop, &mut Progress::new(output))?;
     for note in notes {
         output.note(note);
     }
-    if output.json {
-        output.document(&evaluation);
-        return Ok(ExitCode::SUCCESS);
+    elsewhere.end(&evaluation, evaluation.interrupted, || print_corpus(output, task, &evaluation))
+}
+
+/// Prints what was decided badly, then how each strategy did; nothing where nothing was decided.
+fn print_corpus(output: &Output, task: Task, evaluation: &Evaluation) {
+    if evaluation.decisions.is_empty() {
+        return;
     }
     let mut misses =
         table(&["board and model", "chosen", "#predicted", "#actual", "best", "#best time", "#regret"]);
@@ -158,7 +204,7 @@ fn run_corpus(boards: &Path, models: &Path, task: CorpusTask, output: &Output) -
     }
     output.line("choices over 2 % slower than the best:");
     output.table(&misses);
-    print_strategies(output, &evaluation);
+    print_strategies(output, evaluation);
     let prediction = &evaluation.prediction_fitted;
     if let (Some(median), Some(coverage)) = (prediction.median_ape_pct, prediction.interval_coverage_pct) {
         output.line(format!(
@@ -175,7 +221,6 @@ fn run_corpus(boards: &Path, models: &Path, task: CorpusTask, output: &Output) -
             counted(evaluation.prediction.total, "time")
         ));
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 fn named_questions(session: &Session<'_>, arguments: &Evaluate) -> Result<Vec<Question>, Error> {

@@ -13,8 +13,11 @@ pub(super) fn told(command: &Command, error: Error) -> Error {
     }
     match command {
         Command::Up(_) | Command::Bench(_) => error,
+        Command::Evaluate(it) if it.simulate || it.corpus.is_some() => {
+            interrupted("what was finished until then is all there is", None)
+        }
         Command::Evaluate(_) => interrupted("what was measured is kept", None),
-        Command::Route(route) if route.verify => interrupted("what was measured is kept", None),
+        Command::Route(route) if route.verify => interrupted("the decision was not checked", None),
         Command::Tune(tune) if tune.model.is_some() => interrupted(
             "no settings were kept for the model",
             Some("`siliconroute tune --model` begins anew"),
@@ -57,7 +60,10 @@ mod tests {
         check(&["bench", "-m", "x"], "interrupted; what was measured is kept", Some(goes_on));
         check(&["evaluate"], "interrupted; what was measured is kept", None);
         check(&["route", "-m", "x"], "interrupted", None);
-        check(&["route", "-m", "x", "--verify"], "interrupted; what was measured is kept", None);
+        check(&["route", "-m", "x", "--verify"], "interrupted; the decision was not checked", None);
+        let all = "interrupted; what was finished until then is all there is";
+        check(&["evaluate", "--simulate"], all, None);
+        check(&["evaluate", "--corpus", "b", "--models", "m", "--task", "fleet"], all, None);
         let anew = Some("`siliconroute tune --model` begins anew");
         check(&["tune", "-m", "x"], "interrupted; no settings were kept for the model", anew);
         check(&["tune"], "interrupted; no tuning was kept", Some("`siliconroute tune` begins anew"));

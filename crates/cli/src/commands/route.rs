@@ -9,20 +9,25 @@ mod stored;
 use std::process::ExitCode;
 
 use serde_json::json;
-use siliconroute::Error;
 use siliconroute::decisions::{Made, Occasion};
 use siliconroute::evaluation::Question;
 use siliconroute::event::{Event, Listener as _};
 use siliconroute::machine::describe_error;
 use siliconroute::model_tuning::Tuned;
 use siliconroute::run::{index_notice, log_rules, no_target};
+use siliconroute::{Error, ErrorKind};
 use siliconroute_core::Workload;
 use siliconroute_core::decide::decide;
 
 use super::Session;
 use crate::arguments::Route;
 
-pub(super) fn run(session: &Session<'_>, arguments: &Route) -> Result<ExitCode, Error> {
+/// Decides, and checks the decision where that is asked; `told` says what an error left behind.
+pub(super) fn run(
+    session: &Session<'_>,
+    arguments: &Route,
+    told: &dyn Fn(Error) -> Error,
+) -> Result<ExitCode, Error> {
     if let Some(limit) = arguments.list {
         return stored::list(session, limit);
     }
@@ -77,11 +82,16 @@ pub(super) fn run(session: &Session<'_>, arguments: &Route) -> Result<ExitCode, 
     if decision.chosen.is_none() {
         return Err(no_target(&case, &query, &decision, (&learned, &targets)));
     }
-    let check = if arguments.verify {
+    let (check, failure) = if arguments.verify {
         let question = Question { model: model.clone(), case: case.clone() };
-        session.router.check(&[question], &targets, &learned, &routing, &mut progress)?.pop()
+        match session.router.check(&[question], &targets, &learned, &routing, &mut progress) {
+            Ok(mut checks) => (checks.pop(), None),
+            // The decision was made before, and stands.
+            Err(error) if error.kind() == ErrorKind::Interrupted => (None, Some(told(error))),
+            Err(error) => return Err(error),
+        }
     } else {
-        None
+        (None, None)
     };
     let notice = decision.chosen.and_then(|target| {
         let found = targets.resolve(learned.knowledge.target(target).key.as_str()).ok()?;
@@ -101,7 +111,7 @@ pub(super) fn run(session: &Session<'_>, arguments: &Route) -> Result<ExitCode, 
     let output = session.output;
     let sentence = decision.sentence(&learned.knowledge);
     if output.json {
-        output.document(&json!({
+        let document = json!({
             "schema": "siliconroute.decision/1", "id": kept.as_ref().ok(), "not_recorded": kept.as_ref().err(),
             "model": case.model_name, "case_id": case.id, "bindings": case.bindings,
             "workload": query.workload, "workload_inferred": inference, "goal": query.goal, "accuracy": query.accuracy, "limits": query.limits,
@@ -112,8 +122,10 @@ pub(super) fn run(session: &Session<'_>, arguments: &Route) -> Result<ExitCode, 
             "notice": notice,
             "candidates": document::candidates(&decision, &learned.knowledge),
             "verification": check,
-        }));
-        return Ok(ExitCode::SUCCESS);
+            "interrupted": failure.is_some(),
+        });
+        output.document_with(document, failure.as_ref());
+        return failure.map_or(Ok(ExitCode::SUCCESS), Err);
     }
     listing::print_candidates(output, &decision, &learned.knowledge);
     output.paragraph(format!("{}: {sentence}", case.label()));
@@ -139,5 +151,5 @@ pub(super) fn run(session: &Session<'_>, arguments: &Route) -> Result<ExitCode, 
         let tie = if check.tie { " (not separable)" } else { "" };
         output.line(format!("verified: the best is {best}, regret {regret}{tie}"));
     }
-    Ok(ExitCode::SUCCESS)
+    failure.map_or(Ok(ExitCode::SUCCESS), Err)
 }

@@ -31,7 +31,7 @@ fn a_machine_without_a_usable_target_is_nothing_suitable_to_every_command_that_n
             Command::Fit => fit::run(&session),
             Command::Bench(command) => bench::run(&session, command),
             Command::Evaluate(command) => evaluate::run(&session, command, &|error| error),
-            Command::Route(command) => route::run(&session, command),
+            Command::Route(command) => route::run(&session, command, &|error| error),
             Command::Run(command) => run::run(&session, command),
             Command::Up(command) => up::run(&session, command, Anew::IfNeeded),
             other => panic!("{other:?}"),

@@ -2,6 +2,8 @@
 //!
 //! Invariant: none leaves a home that cannot be used. Windows has no signals that a test could send.
 
+use std::fmt::Write as _;
+
 use crate::program::{MODEL, Sandbox};
 use crate::running::{ENDLESS, Running};
 
@@ -76,6 +78,92 @@ fn an_interrupted_evaluation_is_one_document_of_what_was_checked() {
         assert_eq!(document["schema"], "siliconroute.evaluation/1");
         assert_eq!((&document["interrupted"], &document["error"]["exit_code"]), (&true.into(), &130.into()));
         assert!(!document["decisions"].as_array().unwrap().is_empty(), "{document}");
+    }
+}
+
+/// Boards that learn from one another, enough of them for an interrupt to come in time.
+fn boards() -> String {
+    let models = [
+        "blazeface",
+        "squeezenet",
+        "mobilenet_v2",
+        "googlenet",
+        "resnet18",
+        "resnet50",
+        "vgg16",
+        "yolov4-tiny",
+    ];
+    let mut text = "board,candidate,model,min_ms,mean_ms,max_ms\n".to_owned();
+    for board in 0..30 {
+        for (index, model) in models.iter().enumerate() {
+            let cpu = 1 + (board * 7 + index * index * 5) % 90;
+            let gpu = 5 + 2 * index;
+            writeln!(text, "board {board:02},cpu/t4/p0,{model},{cpu},{cpu},{cpu}").unwrap();
+            writeln!(text, "board {board:02},gpu/t1/p0/g0,{model},{gpu},{gpu},{gpu}").unwrap();
+        }
+    }
+    text
+}
+
+#[test]
+fn an_interrupted_evaluation_away_from_this_machine_is_one_document_of_what_was_finished() {
+    let sandbox = Sandbox::new();
+    sandbox.write("boards.csv", boards());
+    sandbox.write("models.csv", include_str!("../../../../data/board_models.csv"));
+    let simulate = ["evaluate", "--simulate"];
+    let corpus = ["evaluate", "--corpus", "boards.csv", "--models", "models.csv", "--task", "fleet"];
+    let cases = [
+        (&simulate[..], "siliconroute.simulation/1", "slow-down", "scenarios", "steady"),
+        // The second board of the first thread's share.
+        (&corpus[..], "siliconroute.evaluation/1", "board 01", "decisions", "router"),
+    ];
+    for (arguments, schema, second, finished, shown) in cases {
+        for form in [&["--json"][..], &[]] {
+            let mut running = Running::start(&sandbox, &[arguments, form].concat());
+            running.wait_for(second);
+            running.signal(if form.is_empty() { "TERM" } else { "INT" });
+            let (status, out, messages) = running.end();
+            assert_eq!(status.code(), Some(130), "{messages}");
+            let kept = "error: interrupted; what was finished until then is all there is";
+            assert!(messages.contains(kept), "{messages}");
+            if form.is_empty() {
+                assert!(out.contains(shown), "{out}");
+                continue;
+            }
+            let document: serde_json::Value = serde_json::from_str(&out).unwrap();
+            assert_eq!(document["schema"], schema);
+            assert_eq!(
+                (&document["interrupted"], &document["error"]["exit_code"]),
+                (&true.into(), &130.into())
+            );
+            assert!(!document[finished].as_array().unwrap().is_empty(), "{document}");
+        }
+    }
+}
+
+#[test]
+fn an_interrupted_check_leaves_the_decision() {
+    let sandbox = Sandbox::new();
+    sandbox.measure();
+    // Its check does not begin before the interrupt comes.
+    let lock = std::fs::File::create(sandbox.home().join("measuring.lock")).unwrap();
+    lock.lock().unwrap();
+    let arguments = ["route", "-m", MODEL, "--verify"];
+    for form in [&["--json"][..], &[]] {
+        let mut running = Running::start(&sandbox, &[&arguments[..], form].concat());
+        running.wait_for("another program is measuring");
+        running.signal("INT");
+        let (status, out, messages) = running.end();
+        assert_eq!(status.code(), Some(130), "{messages}");
+        assert!(messages.contains("error: interrupted; the decision was not checked"), "{messages}");
+        if form.is_empty() {
+            assert!(out.contains("cpu/rten") && !out.contains("verified"), "{out}");
+            continue;
+        }
+        let document: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(document["schema"], "siliconroute.decision/1");
+        assert_eq!((&document["interrupted"], &document["error"]["exit_code"]), (&true.into(), &130.into()));
+        assert_eq!((&document["chosen"], &document["verification"]), (&"cpu/rten".into(), &().into()));
     }
 }
 

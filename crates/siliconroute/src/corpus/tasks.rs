@@ -32,12 +32,13 @@ impl Outlook {
     }
 }
 
-/// Leaves out each model of the board at `index` and decides for it.
+/// Leaves out each model of the board at `index` and decides for it, until `stop` says so.
 pub(super) fn judge(
     corpus: &Corpus,
     facts: &Prior,
     index: usize,
     task: Task,
+    stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<Vec<CheckedDecision>, CorpusError> {
     let board = &corpus.boards[index];
     let failed = |source| CorpusError::Board { board: board.name.clone(), source };
@@ -53,6 +54,7 @@ pub(super) fn judge(
     let conditioned = Conditioned::new(learned.as_ref().unwrap_or(facts), &observations).map_err(failed)?;
     let leaving_out = conditioned.leaving_out();
     (0..board.models.len())
+        .take_while(|_| !stop())
         .map(|position| {
             let granted = (task == Task::OneShot).then(|| best_cpu_without(board, position)).flatten();
             let outlooks = outlooks(board, &leaving_out, position, granted).map_err(failed)?;

@@ -1,11 +1,13 @@
 //! A corpus on paper, and what is refused of one.
 
 use std::fmt::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use siliconroute_core::transfer::Observations;
 
 use super::*;
 use crate::evaluation::ROUTER;
+use crate::event::Silent;
 use crate::table_file::Table;
 
 const MODELS: &str = "model,gmacs,params_m,input\n";
@@ -42,7 +44,8 @@ fn corpus() -> Corpus {
 
 fn evaluation(corpus: &Corpus, task: Task) -> Evaluation {
     let facts = Prior::of_facts(corpus.models.iter().enumerate().map(traits).collect());
-    let judged = (0..corpus.boards.len()).map(|board| tasks::judge(corpus, &facts, board, task).unwrap());
+    let judge = |board| tasks::judge(corpus, &facts, board, task, &|| false).unwrap();
+    let judged = (0..corpus.boards.len()).map(judge);
     Evaluation::of(judged.flatten().collect())
 }
 
@@ -59,6 +62,20 @@ fn every_task_decides_for_every_model_of_every_board() {
         let granted = evaluation.decisions.iter().filter(granted).count();
         assert_eq!(granted, if task == Task::OneShot { 20 } else { 0 });
         assert_eq!(evaluation.prediction_fitted.total, 40 - granted);
+    }
+}
+
+#[test]
+fn what_was_decided_before_a_stop_is_judged() {
+    for decided in [0, 1, 7, 10] {
+        let one = format!("{BOARDS}{}", board("one", 1.0, 0..10));
+        let one = Corpus::of_tables(&table(&one, &[]), &table(&models(), &[])).unwrap();
+        // Looks that say go on: one before the board, and one before each model.
+        let looks = AtomicUsize::new(0);
+        let stop = || looks.fetch_add(1, Ordering::Relaxed) > decided;
+        let stopped = evaluate_boards(one, Task::ZeroShot, &stop, &mut Silent).unwrap().evaluation;
+        assert_eq!((stopped.decisions.len(), stopped.interrupted), (decided, decided < 10));
+        assert_eq!(stopped.strategies[ROUTER].total, decided);
     }
 }
 

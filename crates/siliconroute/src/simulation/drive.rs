@@ -109,12 +109,15 @@ struct Drive<'p> {
     changes: u64,
 }
 
-/// Goes through a plan and counts what came of it.
-pub fn simulate(scenario: Scenario, plan: &Plan, seed: u64) -> Figures {
+/// Goes through a plan and counts what came of it; `None` where `stop` said so before its end.
+pub fn simulate(scenario: Scenario, plan: &Plan, seed: u64, stop: &dyn Fn() -> bool) -> Option<Figures> {
     let mut drive = Drive::new(plan, seed);
     let start = Instant::now();
     let mut case = 0;
     for run in 0..plan.runs {
+        if stop() {
+            return None;
+        }
         if run % plan.burst == 0 {
             drive.machine.pause(plan.pause_s * SECOND_NS);
             case = drive.machine.any_case();
@@ -130,7 +133,7 @@ pub fn simulate(scenario: Scenario, plan: &Plan, seed: u64) -> Figures {
         drive.request(case);
     }
     let elapsed_s = start.elapsed().as_secs_f64();
-    drive.figures(scenario, elapsed_s)
+    Some(drive.figures(scenario, elapsed_s))
 }
 
 impl<'p> Drive<'p> {

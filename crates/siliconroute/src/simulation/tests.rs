@@ -1,13 +1,16 @@
 //! What the scenarios promise, in short versions, over several seeds.
 
+use std::cell::Cell;
+
 use super::*;
+use crate::event::Silent;
 
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=5;
 
 /// The figures of a short version, for each seed.
 fn short(scenario: Scenario) -> Vec<Figures> {
     let plan = Plan { targets: 16, models: 20, measured: 20, runs: 6_000, ..scenario.plan() };
-    SEEDS.map(|seed| simulate(scenario, &plan, seed)).collect()
+    SEEDS.map(|seed| simulate(scenario, &plan, seed, &|| false).unwrap()).collect()
 }
 
 /// Half of the seeds gave no more.
@@ -24,7 +27,7 @@ fn later_regret(figures: &[Figures]) -> f64 {
 fn one_seed_gives_the_same_figures_again() {
     let figures = || {
         let plan = Plan { models: 10, measured: 10, runs: 1_000, ..Scenario::Failures.plan() };
-        let figures = simulate(Scenario::Failures, &plan, 7);
+        let figures = simulate(Scenario::Failures, &plan, 7, &|| false).unwrap();
         serde_json::to_value(Figures { decisions_per_second: 0.0, ..figures }).unwrap()
     };
     assert_eq!(figures(), figures());
@@ -77,6 +80,27 @@ fn exploring_keeps_to_its_share_and_off_the_battery() {
 fn nothing_that_changes_is_seldom_taken_for_a_change() {
     let alarms = median(short(Scenario::Steady).iter().map(|figures| figures.changes_per_10_000).collect());
     assert!(alarms < 10.0, "{alarms} in 10,000 runs");
+}
+
+#[test]
+fn scenarios_that_were_finished_before_a_stop_keep_their_figures() {
+    #[track_caller]
+    fn check(runs_until_stop: u64, finished: &[&str]) {
+        let short = |scenario: Scenario| {
+            (scenario, Plan { models: 5, measured: 5, runs: 200, compare: false, ..scenario.plan() })
+        };
+        let plans = [Scenario::Steady, Scenario::Failures, Scenario::Drift].map(short);
+        let left = Cell::new(runs_until_stop);
+        let stop = || left.replace(left.get().saturating_sub(1)) == 0;
+        let simulation = Simulation::of_plans(&plans, 1, &stop, &mut Silent);
+        let told: Vec<&str> = simulation.scenarios.iter().map(|figures| figures.scenario).collect();
+        assert_eq!((told.as_slice(), simulation.interrupted), (finished, finished.len() < plans.len()));
+    }
+    check(0, &[]);
+    check(199, &[]);
+    check(200, &["steady"]);
+    check(599, &["steady", "failures"]);
+    check(600, &["steady", "failures", "drift"]);
 }
 
 #[test]

@@ -7,20 +7,18 @@ use std::process::ExitCode;
 use siliconroute::Error;
 use siliconroute::simulation::{Figures, Phase, Reaction, Scenario, Simulation};
 
+use super::Elsewhere;
 use crate::output::{Output, optional, table};
+use crate::progress::Progress;
 
-pub(super) fn run(seed: u64, scenario: Option<&str>, output: &Output) -> Result<ExitCode, Error> {
+pub(super) fn run(scenario: Option<&str>, elsewhere: &Elsewhere<'_>) -> Result<ExitCode, Error> {
     let scenarios = match scenario {
         None => Scenario::ALL.to_vec(),
         Some(name) => vec![named(name)?],
     };
-    let simulation = Simulation::of(&scenarios, seed);
-    if output.json {
-        output.document(&simulation);
-    } else {
-        print(output, &simulation);
-    }
-    Ok(ExitCode::SUCCESS)
+    let output = elsewhere.output;
+    let simulation = Simulation::of(&scenarios, elsewhere.seed, elsewhere.stop, &mut Progress::new(output));
+    elsewhere.end(&simulation, simulation.interrupted, || print(output, &simulation))
 }
 
 fn named(name: &str) -> Result<Scenario, Error> {
@@ -30,7 +28,11 @@ fn named(name: &str) -> Result<Scenario, Error> {
     })
 }
 
+/// Prints the figures; nothing where no scenario was gone through.
 fn print(output: &Output, simulation: &Simulation) {
+    if simulation.scenarios.is_empty() {
+        return;
+    }
     output.line(format!(
         "simulated machines, seed {}: regret against an oracle that knows what every target needs",
         simulation.seed
