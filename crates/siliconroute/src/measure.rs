@@ -156,6 +156,7 @@ impl Router {
         if abandoned > 0 {
             tracing::info!("{abandoned} campaigns had begun and ended with their program");
         }
+        self.close_servings_without_end()?;
         let campaign = self.store.begin_campaign(&NewCampaign {
             host: Some(host),
             purpose: order.purpose,

@@ -68,6 +68,12 @@ pub struct StoredCampaign {
     pub trials: u64,
 }
 
+/// Ends running campaigns when they were last heard of.
+const CLOSE: &str = "UPDATE campaign SET state = 'interrupted', finished_unix_ms = max(
+         started_unix_ms,
+         coalesce((SELECT max(started_unix_ms) FROM trial WHERE campaign_id = campaign.id), 0))
+     WHERE state = 'running'";
+
 impl Store {
     /// Records the beginning of a campaign.
     pub fn begin_campaign(&self, campaign: &NewCampaign<'_>) -> Result<CampaignId, StoreError> {
@@ -121,31 +127,44 @@ impl Store {
 
     /// Marks as interrupted the running campaigns that measure, and says how many there were; for whoever holds the
     /// lock under which alone such campaigns run. They ended when they were last heard of: at the begin of their last
-    /// trial, or of their own. Campaigns of served runs need no lock and stay as they are.
+    /// trial, or of their own. Campaigns of served runs need no such lock and stay as they are.
     pub fn close_abandoned_campaigns(&self) -> Result<usize, StoreError> {
         self.write("close abandoned campaigns", |transaction| {
             let changed = transaction
-                .prepare_cached(
-                    "UPDATE campaign SET state = 'interrupted', finished_unix_ms = max(
-                         started_unix_ms,
-                         coalesce((SELECT max(started_unix_ms) FROM trial WHERE campaign_id = campaign.id), 0))
-                     WHERE state = 'running' AND purpose <> ?1",
-                )?
+                .prepare_cached(&format!("{CLOSE} AND purpose <> ?1"))?
                 .execute([Name(Purpose::Served)])?;
             Ok(changed)
         })
     }
 
+    /// Does the same to one campaign, of any purpose; one that has ended stays as it is.
+    pub fn close_campaign(&self, campaign: CampaignId) -> Result<(), StoreError> {
+        self.write("close an abandoned campaign", |transaction| {
+            transaction.prepare_cached(&format!("{CLOSE} AND id = ?1"))?.execute([campaign])?;
+            Ok(())
+        })
+    }
+
     /// All campaigns, oldest first.
     pub fn campaigns(&self) -> Result<Vec<StoredCampaign>, StoreError> {
+        self.campaigns_where("1")
+    }
+
+    /// Those that were not said to have ended, oldest first.
+    pub fn running_campaigns(&self) -> Result<Vec<StoredCampaign>, StoreError> {
+        self.campaigns_where("state = 'running'")
+    }
+
+    fn campaigns_where(&self, condition: &'static str) -> Result<Vec<StoredCampaign>, StoreError> {
         self.read("read the campaigns", |connection| {
-            let mut query = connection.prepare_cached(
+            let mut query = connection.prepare_cached(&format!(
                 "SELECT campaign.id, host.hardware_id, purpose, seed, program_version, program_commit,
                         started_unix_ms, finished_unix_ms, state, plan,
                         (SELECT count(*) FROM trial WHERE trial.campaign_id = campaign.id)
                  FROM campaign LEFT JOIN host ON host.id = campaign.host_id
-                 ORDER BY campaign.id",
-            )?;
+                 WHERE {condition}
+                 ORDER BY campaign.id"
+            ))?;
             Ok(query.query_map([], stored_campaign)?.collect::<Result<_, _>>()?)
         })
     }

@@ -1,9 +1,9 @@
 //! Campaigns that have begun and were never said to have ended.
 //!
-//! Invariant: whether a campaign is still under way is told by who holds the lock of measuring, never by its age.
+//! Invariant: whether a campaign is still under way is told by who holds the lock of measuring, or of serving, never by its age.
 
 use siliconroute_core::trial::Purpose;
-use siliconroute_store::{CampaignState, StoreError, StoredCampaign};
+use siliconroute_store::{StoreError, StoredCampaign};
 
 use super::Check;
 use crate::router::Router;
@@ -12,9 +12,28 @@ use crate::wording::{counted, utc_minute};
 const SUBJECT: &str = "campaigns";
 
 impl Router {
-    /// Names the campaigns whose program is gone, and the one that is under way; nothing where all have ended.
-    pub(super) fn diagnose_campaigns(&self) -> Option<Check> {
-        self.campaigns_without_end().unwrap_or_else(|error| Some(Check::of_error(SUBJECT, &error.into())))
+    /// Names the campaigns whose program is gone, and the one that measures; nothing where all others have ended or serve.
+    pub(super) fn diagnose_campaigns(&self) -> Vec<Check> {
+        let looked = [self.campaigns_without_end(), self.servings_of_the_gone()];
+        let checks = looked
+            .into_iter()
+            .map(|check| check.unwrap_or_else(|error| Some(Check::of_error(SUBJECT, &error.into()))));
+        checks.flatten().collect()
+    }
+
+    fn servings_of_the_gone(&self) -> Result<Option<Check>, StoreError> {
+        let gone = self.servings_without_end()?;
+        let named = gone.iter().map(named).collect::<Vec<_>>().join(", ");
+        Ok((!gone.is_empty()).then(|| {
+            Check::advice(
+                SUBJECT,
+                format!(
+                    "{} ended early, since the program that served was ended: {named}",
+                    counted(gone.len(), "campaign")
+                ),
+                "nothing: what was served is kept, and the next program that serves or measures marks them as interrupted",
+            )
+        }))
     }
 
     fn campaigns_without_end(&self) -> Result<Option<Check>, StoreError> {
@@ -55,9 +74,9 @@ impl Router {
 
     /// The campaigns that measure and were not said to have ended.
     fn without_end(&self) -> Result<Vec<StoredCampaign>, StoreError> {
-        let mut all = self.store.campaigns()?;
-        all.retain(|it| it.state == CampaignState::Running && it.purpose != Purpose::Served);
-        Ok(all)
+        let mut running = self.store.running_campaigns()?;
+        running.retain(|it| it.purpose != Purpose::Served);
+        Ok(running)
     }
 }
 

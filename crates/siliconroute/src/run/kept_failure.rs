@@ -5,10 +5,10 @@
 use siliconroute_core::trial::{Failure, Preparation, Purpose, Trial};
 use siliconroute_core::{Case, TargetKey, Workload};
 use siliconroute_hardware::detect_conditions;
-use siliconroute_store::NewCampaign;
 
 use crate::error::Error;
 use crate::router::{Router, Targets};
+use crate::served::ServedCampaign;
 
 impl Router {
     pub(super) fn try_keep_failure(
@@ -34,16 +34,7 @@ impl Router {
         failure: &Failure,
     ) -> Result<(), Error> {
         let Some(&row) = targets.rows.get(target) else { return Ok(()) };
-        let (started_unix_ms, seed) = ((self.clock)(), self.settings.seed);
-        let campaign = self.store.begin_campaign(&NewCampaign {
-            host: Some(self.record_machine()?),
-            purpose: Purpose::Served,
-            seed,
-            program_version: crate::VERSION,
-            program_commit: crate::COMMIT,
-            started_unix_ms,
-            plan: "{}",
-        })?;
+        let campaign = ServedCampaign::begin(self, &self.store)?;
         let conditions = serde_json::to_string(&detect_conditions()).expect("conditions have only text keys");
         let trial = Trial {
             target: target.clone(),
@@ -51,14 +42,14 @@ impl Router {
             workload,
             preparation: Preparation::Running,
             purpose: Purpose::Served,
-            started_unix_ms,
-            order_seed: seed,
+            started_unix_ms: (self.clock)(),
+            order_seed: self.settings.seed,
             input_seed: 0,
             conditions,
             suspect: None,
             outcome: Err(failure.clone()),
         };
-        self.store.record_trial(campaign, row, &trial)?;
-        Ok(self.store.finish_campaign(campaign, true, (self.clock)())?)
+        self.store.record_trial(campaign.id, row, &trial)?;
+        Ok(campaign.finish(&self.store)?)
     }
 }

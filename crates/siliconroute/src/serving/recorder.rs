@@ -10,10 +10,11 @@ use siliconroute_core::energy::NOT_MEASURED;
 use siliconroute_core::trial::{Before, Measurement, OutputCheck, Preparation, Purpose, Sample, Trial};
 use siliconroute_core::{CaseId, Reading, TargetKey, Workload, statistics};
 use siliconroute_hardware::detect_conditions;
-use siliconroute_store::{CampaignId, NewCampaign, NewDoubt, OpenOptions, Store, StoreError, TargetId};
+use siliconroute_store::{CampaignId, NewDoubt, OpenOptions, Store, StoreError, TargetId};
 
 use crate::error::Error;
 use crate::router::Router;
+use crate::served::ServedCampaign;
 
 /// Batches that may wait for the disk; beyond them the newest are lost.
 const MOST_WAITING: usize = 64;
@@ -60,15 +61,8 @@ impl Recorder {
         let store = Store::open(&router.home.store(), &OpenOptions::default())?;
         let (clock, seed) = (router.clock, router.settings.seed);
         let hardware_id = router.machine.hardware_id.clone();
-        let campaign = store.begin_campaign(&NewCampaign {
-            host: Some(router.record_machine()?),
-            purpose: Purpose::Served,
-            seed,
-            program_version: crate::VERSION,
-            program_commit: crate::COMMIT,
-            started_unix_ms: clock(),
-            plan: "{}",
-        })?;
+        router.close_servings_without_end()?;
+        let campaign = ServedCampaign::begin(router, &store)?;
         let (messages, waiting) = sync_channel(MOST_WAITING);
         let spawned = std::thread::Builder::new()
             .name("serving".to_owned())
@@ -120,7 +114,7 @@ impl Drop for Recorder {
 
 fn keep_recording(
     store: &Store,
-    (campaign, hardware_id): (CampaignId, &str),
+    (campaign, hardware_id): (ServedCampaign, &str),
     seed: u64,
     clock: fn() -> i64,
     messages: &Receiver<Message>,
@@ -128,7 +122,7 @@ fn keep_recording(
     while let Ok(message) = messages.recv() {
         match message {
             Message::Record(served) => {
-                if let Err(error) = record(store, campaign, seed, clock(), *served) {
+                if let Err(error) = record(store, campaign.id, seed, clock(), *served) {
                     tracing::warn!("served runs are not stored: {error}");
                 }
             }
@@ -146,7 +140,7 @@ fn keep_recording(
             }
         }
     }
-    if let Err(error) = store.finish_campaign(campaign, true, clock()) {
+    if let Err(error) = campaign.finish(store) {
         tracing::warn!("the end of serving is not stored: {error}");
     }
 }

@@ -4,11 +4,12 @@ use siliconroute::evaluation::Question;
 use siliconroute::event::Silent;
 use siliconroute::inputs;
 use siliconroute::learn::Learned;
+use siliconroute::measure::{Job, Order};
 use siliconroute::run::Routing;
 use siliconroute_core::Workload;
 use siliconroute_core::knowledge::TargetIndex;
 use siliconroute_core::trial::Purpose;
-use siliconroute_store::{CampaignState, NewDoubt, StoredTrial, TrialFilter};
+use siliconroute_store::{CampaignId, CampaignState, NewCampaign, NewDoubt, StoredTrial, TrialFilter};
 
 use crate::simulated::{Simulated, question};
 
@@ -75,6 +76,61 @@ fn a_named_target_is_kept_to() {
         assert_eq!(Some(session.target()), named.target.as_ref());
     }
     assert_eq!(router.store().campaigns().unwrap().len(), before + 1);
+}
+
+#[test]
+fn a_served_campaign_whose_program_is_gone_ended_early_and_that_of_a_living_one_did_not() {
+    let simulated = Simulated::usual();
+    simulated.started();
+    let router = simulated.router();
+    let targets = router.targets(&mut Silent).unwrap();
+    let learned = router.learn(&targets).unwrap();
+    let state = |id: CampaignId| {
+        router.store().campaigns().unwrap().iter().find(|campaign| campaign.id == id).unwrap().state
+    };
+    let told = || {
+        let checks = router.diagnose(&mut Silent).unwrap();
+        checks.into_iter().find(|check| check.subject == "campaigns").map(|check| check.finding)
+    };
+    let lock = simulated.home.path().join("serving").join("gone.lock");
+    let killed = |plan| {
+        std::fs::write(&lock, "").unwrap();
+        let campaign = NewCampaign {
+            host: None,
+            purpose: Purpose::Served,
+            seed: 1,
+            program_version: "0",
+            program_commit: None,
+            started_unix_ms: 1_700_000_000_000,
+            plan,
+        };
+        router.store().begin_campaign(&campaign).unwrap()
+    };
+    let serving = router.serve(&targets, &learned).unwrap();
+    let living = router.store().campaigns().unwrap().last().unwrap().id;
+    assert_eq!(told(), None);
+
+    // As a program that was killed leaves it: its lock went with it, and the lock's file stayed.
+    let served = killed(r#"{"lock":"gone.lock"}"#);
+    let finding = told().unwrap();
+    let begin = format!("1 campaign ended early, since the program that served was ended: {served} (");
+    assert!(finding.starts_with(&begin), "{finding}");
+    drop(router.serve(&targets, &learned).unwrap());
+    assert_eq!((state(served), state(living)), (CampaignState::Interrupted, CampaignState::Running));
+    assert!(!lock.exists() && told().is_none());
+
+    let served = killed("{}");
+    let Question { model, case } = question(&router, "mlp-128w-4l", 1);
+    let target = learned.knowledge.targets()[0].target.key.clone();
+    let job = Job { model, case, workload: Workload::Sustained, targets: vec![target] };
+    let sampling = router.sampling();
+    router.measure(&[job], &targets, &Order::new(Purpose::Bench, &sampling), &mut Silent).unwrap();
+    assert_eq!((state(served), state(living)), (CampaignState::Interrupted, CampaignState::Running));
+
+    drop(serving);
+    assert_eq!(state(living), CampaignState::Finished);
+    let left = std::fs::read_dir(lock.parent().unwrap()).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(left.collect::<Vec<_>>(), ["gone.lock"]);
 }
 
 #[test]

@@ -229,8 +229,10 @@ fn campaigns_end_once() {
 
     store.finish_campaign(second, true, NOW + 300).unwrap();
     let served = siliconroute_store::NewCampaign { purpose: Purpose::Served, ..new };
-    store.begin_campaign(&served).unwrap();
+    let served = store.begin_campaign(&served).unwrap();
     assert_eq!(store.close_abandoned_campaigns().unwrap(), 1);
+    let running: Vec<_> = store.running_campaigns().unwrap().iter().map(|campaign| campaign.id).collect();
+    assert_eq!(running, [served]);
     let again = store.finish_campaign(second, false, NOW + 400);
     assert!(matches!(again, Err(StoreError::Refused { .. })), "{again:?}");
     let ended: Vec<_> = store.campaigns().unwrap().iter().map(|c| (c.state, c.finished_unix_ms)).collect();
@@ -246,4 +248,8 @@ fn campaigns_end_once() {
             (CampaignState::Running, None),
         ]
     );
+    store.close_campaign(served).unwrap();
+    store.close_campaign(second).unwrap();
+    let ended: Vec<_> = store.campaigns().unwrap().iter().map(|campaign| campaign.state).collect();
+    assert_eq!(ended, [CampaignState::Interrupted, CampaignState::Finished, CampaignState::Interrupted]);
 }
