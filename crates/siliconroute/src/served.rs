@@ -1,10 +1,12 @@
-//! Campaigns of served runs: begun by whoever serves, closed by others once that program is gone.
+//! Campaigns of served runs and their trials: begun by whoever serves, closed by others once that program is gone.
 //!
 //! Invariant: such a campaign names the lock that its program holds, and only one whose lock nobody holds is closed by another.
 
 use serde::{Deserialize, Serialize};
-use siliconroute_core::trial::Purpose;
-use siliconroute_store::{CampaignId, NewCampaign, Store, StoreError, StoredCampaign};
+use siliconroute_core::trial::{Failure, Measurement, Preparation, Purpose, Trial};
+use siliconroute_core::{CaseId, TargetKey, Workload};
+use siliconroute_hardware::detect_conditions;
+use siliconroute_store::{CampaignId, NewCampaign, Store, StoreError, StoredCampaign, TargetId};
 
 use crate::error::Error;
 use crate::router::Router;
@@ -13,10 +15,20 @@ use crate::serving_lock::ServingLock;
 /// A campaign that this program serves in.
 #[derive(Debug)]
 pub(crate) struct ServedCampaign {
-    pub(crate) id: CampaignId,
+    id: CampaignId,
+    seed: u64,
     clock: fn() -> i64,
     /// Let go after the campaign was said to have ended.
     _held: ServingLock,
+}
+
+/// What was run because users asked for it.
+#[derive(Debug)]
+pub(crate) struct ServedRun {
+    pub(crate) target: TargetKey,
+    pub(crate) case: CaseId,
+    pub(crate) workload: Workload,
+    pub(crate) preparation: Preparation,
 }
 
 /// What stands in the place of a plan, since nobody knows what will be served.
@@ -40,7 +52,32 @@ impl ServedCampaign {
             started_unix_ms: (router.clock)(),
             plan: &serde_json::to_string(&plan).expect("a lock's name is text"),
         })?;
-        Ok(Self { id, clock: router.clock, _held: held })
+        Ok(Self { id, seed: router.settings.seed, clock: router.clock, _held: held })
+    }
+
+    /// Puts a run into the store as a trial of this moment; `outcome` is of inputs that were not the router's own.
+    pub(crate) fn record(
+        &self,
+        store: &Store,
+        row: TargetId,
+        run: ServedRun,
+        outcome: Result<Measurement, Failure>,
+    ) -> Result<(), StoreError> {
+        let ServedRun { target, case, workload, preparation } = run;
+        let trial = Trial {
+            target,
+            case,
+            workload,
+            preparation,
+            purpose: Purpose::Served,
+            started_unix_ms: (self.clock)(),
+            order_seed: self.seed,
+            input_seed: 0,
+            conditions: serde_json::to_string(&detect_conditions()).expect("conditions have only text keys"),
+            suspect: None,
+            outcome,
+        };
+        store.record_trial(self.id, row, &trial).map(drop)
     }
 
     /// Says that it has ended.

@@ -2,13 +2,12 @@
 //!
 //! Invariant: an inference does not fail for want of a record.
 
-use siliconroute_core::trial::{Failure, Preparation, Purpose, Trial};
+use siliconroute_core::trial::{Failure, Preparation};
 use siliconroute_core::{Case, TargetKey, Workload};
-use siliconroute_hardware::detect_conditions;
 
 use crate::error::Error;
 use crate::router::{Router, Targets};
-use crate::served::ServedCampaign;
+use crate::served::{ServedCampaign, ServedRun};
 
 impl Router {
     pub(super) fn try_keep_failure(
@@ -35,21 +34,9 @@ impl Router {
     ) -> Result<(), Error> {
         let Some(&row) = targets.rows.get(target) else { return Ok(()) };
         let campaign = ServedCampaign::begin(self, &self.store)?;
-        let conditions = serde_json::to_string(&detect_conditions()).expect("conditions have only text keys");
-        let trial = Trial {
-            target: target.clone(),
-            case: case.id,
-            workload,
-            preparation: Preparation::Running,
-            purpose: Purpose::Served,
-            started_unix_ms: (self.clock)(),
-            order_seed: self.settings.seed,
-            input_seed: 0,
-            conditions,
-            suspect: None,
-            outcome: Err(failure.clone()),
-        };
-        self.store.record_trial(campaign.id, row, &trial)?;
+        let (target, preparation) = (target.clone(), Preparation::Running);
+        let run = ServedRun { target, case: case.id, workload, preparation };
+        campaign.record(&self.store, row, run, Err(failure.clone()))?;
         Ok(campaign.finish(&self.store)?)
     }
 }

@@ -7,14 +7,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use siliconroute_core::energy::NOT_MEASURED;
-use siliconroute_core::trial::{Before, Measurement, OutputCheck, Preparation, Purpose, Sample, Trial};
+use siliconroute_core::trial::{Before, Measurement, OutputCheck, Preparation, Sample};
 use siliconroute_core::{CaseId, Reading, TargetKey, Workload, statistics};
-use siliconroute_hardware::detect_conditions;
-use siliconroute_store::{CampaignId, NewDoubt, OpenOptions, Store, StoreError, TargetId};
+use siliconroute_store::{NewDoubt, OpenOptions, Store, StoreError, TargetId};
 
 use crate::error::Error;
 use crate::router::Router;
-use crate::served::ServedCampaign;
+use crate::served::{ServedCampaign, ServedRun};
 
 /// Batches that may wait for the disk; beyond them the newest are lost.
 const MOST_WAITING: usize = 64;
@@ -59,14 +58,14 @@ pub(super) struct Recorder {
 impl Recorder {
     pub(super) fn start(router: &Router) -> Result<Self, Error> {
         let store = Store::open(&router.home.store(), &OpenOptions::default())?;
-        let (clock, seed) = (router.clock, router.settings.seed);
+        let clock = router.clock;
         let hardware_id = router.machine.hardware_id.clone();
         router.close_servings_without_end()?;
         let campaign = ServedCampaign::begin(router, &store)?;
         let (messages, waiting) = sync_channel(MOST_WAITING);
         let spawned = std::thread::Builder::new()
             .name("serving".to_owned())
-            .spawn(move || keep_recording(&store, (campaign, &hardware_id), seed, clock, &waiting));
+            .spawn(move || keep_recording(&store, campaign, &hardware_id, clock, &waiting));
         let thread = match spawned {
             Ok(thread) => Some(thread),
             Err(error) => {
@@ -114,15 +113,15 @@ impl Drop for Recorder {
 
 fn keep_recording(
     store: &Store,
-    (campaign, hardware_id): (ServedCampaign, &str),
-    seed: u64,
+    campaign: ServedCampaign,
+    hardware_id: &str,
     clock: fn() -> i64,
     messages: &Receiver<Message>,
 ) {
     while let Ok(message) = messages.recv() {
         match message {
             Message::Record(served) => {
-                if let Err(error) = record(store, campaign.id, seed, clock(), *served) {
+                if let Err(error) = record(store, &campaign, *served) {
                     tracing::warn!("served runs are not stored: {error}");
                 }
             }
@@ -145,13 +144,7 @@ fn keep_recording(
     }
 }
 
-fn record(
-    store: &Store,
-    campaign: CampaignId,
-    seed: u64,
-    started_unix_ms: i64,
-    served: Served,
-) -> Result<(), StoreError> {
+fn record(store: &Store, campaign: &ServedCampaign, served: Served) -> Result<(), StoreError> {
     let nanoseconds = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     let gaps: Vec<f64> = served
         .samples
@@ -165,32 +158,19 @@ fn record(
         Some(gap_ns) => Preparation::Rested { gap_ns: gap_ns as u64 },
         None => Preparation::Running,
     };
-    let conditions = serde_json::to_string(&detect_conditions()).expect("conditions have only text keys");
-    let trial = Trial {
-        target: served.target,
-        case: served.case,
-        workload: served.workload,
-        preparation,
-        purpose: Purpose::Served,
-        started_unix_ms,
-        order_seed: seed,
-        input_seed: 0,
-        conditions,
-        suspect: None,
-        outcome: Ok(Measurement {
-            session_create_ns: nanoseconds(served.created),
-            first_run_ns: nanoseconds(served.first_run),
-            warmup_calls: 0,
-            samples: served.samples,
-            busy_cores: Reading::unavailable(SERVED),
-            peak_resident_bytes: Reading::unavailable(SERVED),
-            session_bytes: Reading::unavailable(SERVED),
-            device_bytes: Reading::unavailable(SERVED),
-            placement: Reading::unavailable(SERVED),
-            outputs: OutputCheck::NotCompared { reason: SERVED.to_owned() },
-            energy: Reading::unavailable(NOT_MEASURED),
-        }),
+    let run = ServedRun { target: served.target, case: served.case, workload: served.workload, preparation };
+    let measurement = Measurement {
+        session_create_ns: nanoseconds(served.created),
+        first_run_ns: nanoseconds(served.first_run),
+        warmup_calls: 0,
+        samples: served.samples,
+        busy_cores: Reading::unavailable(SERVED),
+        peak_resident_bytes: Reading::unavailable(SERVED),
+        session_bytes: Reading::unavailable(SERVED),
+        device_bytes: Reading::unavailable(SERVED),
+        placement: Reading::unavailable(SERVED),
+        outputs: OutputCheck::NotCompared { reason: SERVED.to_owned() },
+        energy: Reading::unavailable(NOT_MEASURED),
     };
-    store.record_trial(campaign, served.row, &trial)?;
-    Ok(())
+    campaign.record(store, served.row, run, Ok(measurement))
 }
