@@ -12,4 +12,4 @@ mod wander;
 
 pub use belief::{Belief, Change};
 pub use exploration::{Account, Allowance, Explored, Explorer, explore};
-pub use live::{Live, Noticed, Run};
+pub use live::{Live, Noticed, Run, TOGETHER_NS};

@@ -20,6 +20,7 @@ use crate::engine_packages::{Forward, reinstall};
 use crate::error::{Error, ErrorKind};
 use crate::event::Listener;
 use crate::home::{Home, HomeError};
+use crate::learn::told;
 use crate::machine::{PackageFault, describe_error, installed_packages};
 use crate::opening::{Obstacle, Opened, ReadOnly, open_home, open_store};
 use crate::router::{Options, Router};
@@ -269,14 +270,10 @@ impl Router {
                     }
                     known => Check::good("knowledge", format!("{} measured", counted(known, "case"))),
                 });
-                checks.extend(learned.doubts.iter().map(|doubt| {
-                    let case = learned.cases.get(&doubt.case).map_or_else(String::new, Case::label);
-                    let finding = doubt.sentence(&case);
-                    Check::advice(
-                        "knowledge",
-                        finding,
-                        "run `siliconroute up --once`, which measures it again",
-                    )
+                let label = |id| learned.cases.get(&id).map_or_else(String::new, Case::label);
+                checks.extend(told(&learned.doubts, label).into_iter().map(|finding| {
+                    let advice = "run `siliconroute up --once`, which measures it again";
+                    Check::advice("knowledge", finding, advice)
                 }));
             }
             Err(error) => checks.push(Check::of_error("knowledge", &error)),

@@ -28,6 +28,7 @@ use crate::quarantine::Streaks;
 use crate::router::{Replaced, Router, Targets};
 
 pub use self::doubts::Doubt;
+pub(crate) use self::doubts::told;
 
 /// Knowledge, and what it was made from.
 #[derive(Debug)]

@@ -18,8 +18,8 @@ use crate::workload::Workload;
 /// Rows lie in so many maps, of which an update copies one.
 const SHARDS: usize = 256;
 
-/// Two cases of one target that change within this time speak of the target rather than of themselves.
-const TOGETHER_NS: u64 = 3_600_000_000_000;
+/// Two cases of one target that change the same way within this time, in nanoseconds, speak of the target rather than of themselves.
+pub const TOGETHER_NS: u64 = 3_600_000_000_000;
 
 /// What was not seen is believed less only after this time: less would not show.
 const AGES_NS: u64 = 1_000_000_000;

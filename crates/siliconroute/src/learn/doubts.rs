@@ -1,13 +1,14 @@
-//! Times that runs have shown to have changed since they were measured.
+//! Times that runs have shown to have changed since they were measured: by themselves, or with their target as a whole.
 //!
 //! Invariant: what was measured before a change counts until the time was measured since, and then no more; a doubt is open until
 //! a campaign has measured the time again.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
+use siliconroute_core::learning::TOGETHER_NS;
 use siliconroute_core::trial::Purpose;
 use siliconroute_core::{Case, CaseId, TargetKey, Workload};
-use siliconroute_store::{StoredDoubt, StoredModel, StoredTrial, TrialFilter, TrialId};
+use siliconroute_store::{StoredDoubt, StoredModel, StoredTrial, TargetId, TrialFilter, TrialId};
 
 use super::{Learned, is_fit_to_learn_from};
 use crate::campaign::is_trusted;
@@ -15,7 +16,10 @@ use crate::error::Error;
 use crate::event::{Event, Listener};
 use crate::measure::Job;
 use crate::router::{Router, Targets};
-use crate::wording::utc_minute;
+use crate::wording::{plural, utc_minute};
+
+/// Two cases of one target that change within this time speak of the target.
+const TOGETHER_MS: i64 = (TOGETHER_NS / 1_000_000).cast_signed();
 
 /// A measured time that runs have shown to have changed, and that no campaign has measured since.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,12 +34,16 @@ pub struct Doubt {
     pub ratio: f64,
     /// When it was noticed, in milliseconds since 1970 UTC.
     pub since_unix_ms: i64,
+    /// Whether runs of other cases have shown that the target has changed as a whole, and none of this one.
+    pub with_target: bool,
 }
 
 /// The doubts that are open, and the trials that a later one has taken the place of.
 pub(super) fn settle(trials: &[StoredTrial], stored: Vec<StoredDoubt>) -> (Vec<Doubt>, HashSet<TrialId>) {
     let (mut open, mut superseded) = (Vec::new(), HashSet::new());
-    for doubt in stored {
+    let with_targets = with_targets(trials, &stored);
+    let own = stored.into_iter().map(|doubt| (doubt, false));
+    for (doubt, with_target) in own.chain(with_targets.iter().map(|doubt| (doubt.clone(), true))) {
         let of_it = |trial: &&StoredTrial| {
             trial.target_id == doubt.target_id
                 && trial.case == doubt.case
@@ -48,23 +56,92 @@ pub(super) fn settle(trials: &[StoredTrial], stored: Vec<StoredDoubt>) -> (Vec<D
         if !since.is_empty() {
             superseded.extend(before.iter().map(|trial| trial.id));
         }
-        if since.iter().all(|trial| trial.purpose == Purpose::Served) {
+        let overtaken = !with_target && with_targets.iter().any(|it| is_of_same_time(it, &doubt));
+        if !overtaken && since.iter().all(|trial| trial.purpose == Purpose::Served) {
             let StoredDoubt { target, case, workload, ratio, since_unix_ms, .. } = doubt;
-            open.push(Doubt { target, case, workload, ratio, since_unix_ms });
+            open.push(Doubt { target, case, workload, ratio, since_unix_ms, with_target });
         }
     }
     (open, superseded)
 }
 
+fn is_of_same_time(one: &StoredDoubt, other: &StoredDoubt) -> bool {
+    (one.target_id, one.case, one.workload) == (other.target_id, other.case, other.workload)
+}
+
+/// What else is in doubt where two cases have shown that their target has changed as a whole, by the rule of
+/// [`Live`](siliconroute_core::learning::Live): every time of it that was measured before, unless its own runs have told since.
+fn with_targets(trials: &[StoredTrial], stored: &[StoredDoubt]) -> Vec<StoredDoubt> {
+    let mut by_target: BTreeMap<TargetId, Vec<&StoredDoubt>> = BTreeMap::new();
+    for doubt in stored {
+        by_target.entry(doubt.target_id).or_default().push(doubt);
+    }
+    let mut found = Vec::new();
+    for (target_id, mut shown) in by_target {
+        shown.sort_by_key(|doubt| doubt.since_unix_ms);
+        let Some((since_unix_ms, ratio)) = shown.windows(2).rev().find_map(together) else { continue };
+        let told = |trial: &StoredTrial| {
+            let is_its = |it: &&StoredDoubt| (it.case, it.workload) == (trial.case, trial.workload);
+            shown.iter().filter(|it| it.since_unix_ms >= since_unix_ms).any(is_its)
+        };
+        let mut seen = HashSet::new();
+        let moved = trials.iter().filter(|trial| {
+            trial.target_id == target_id
+                // What runs have shown says nothing of how long sessions take to start.
+                && trial.workload != Workload::ColdStart
+                && trial.started_unix_ms <= since_unix_ms
+                && trial.outcome.is_ok()
+                && is_fit_to_learn_from(trial)
+                && !told(trial)
+                && seen.insert((trial.case, trial.workload))
+        });
+        found.extend(moved.map(|trial| StoredDoubt {
+            target_id,
+            target: trial.target.clone(),
+            case: trial.case,
+            workload: trial.workload,
+            ratio,
+            since_unix_ms,
+        }));
+    }
+    found
+}
+
+/// When and by how much a target has changed, if two doubts that follow one another speak of it rather than of their cases.
+fn together(two: &[&StoredDoubt]) -> Option<(i64, f64)> {
+    let [before, now] = two else { return None };
+    let passed_ms = now.since_unix_ms.saturating_sub(before.since_unix_ms);
+    let same_way = before.ratio.ln() * now.ratio.ln() > 0.0;
+    (before.case != now.case && passed_ms < TOGETHER_MS && same_way)
+        .then(|| (before.since_unix_ms, (before.ratio * now.ratio).sqrt()))
+}
+
 impl Doubt {
     /// What is in doubt, since when and why, in one sentence; `case` is the case's name.
     pub fn sentence(&self, case: &str) -> String {
-        let Self { target, workload, ratio, since_unix_ms, .. } = self;
+        let Self { target, workload, ratio, since_unix_ms, with_target, .. } = self;
         let (since, workload) = (utc_minute(*since_unix_ms), workload.name());
+        let runs = if *with_target { "runs of other cases" } else { "runs" };
         format!(
-            "knowledge of {case} on {target} ({workload}) is in doubt since {since}: runs took {ratio:.2} times as long as before"
+            "knowledge of {case} on {target} ({workload}) is in doubt since {since}: {runs} took {ratio:.2} times as long as before"
         )
     }
+}
+
+/// A sentence for each doubt that a case's own runs have shown, and one for each target that has changed as a whole.
+pub(crate) fn told(doubts: &[Doubt], label: impl Fn(CaseId) -> String) -> Vec<String> {
+    let (moved, own): (Vec<&Doubt>, Vec<&Doubt>) = doubts.iter().partition(|doubt| doubt.with_target);
+    let of_target = |moved: &[&Doubt]| {
+        let Doubt { target, ratio, since_unix_ms, .. } = moved[0];
+        let (since, times, plural) = (utc_minute(*since_unix_ms), moved.len(), plural(moved.len()));
+        format!(
+            "{target} has changed as a whole since {since}: runs of several cases took {ratio:.2} times as long as before, so \
+             that {times} other time{plural} on it may have changed"
+        )
+    };
+    let same = |a: &&Doubt, b: &&Doubt| (&a.target, a.since_unix_ms) == (&b.target, b.since_unix_ms);
+    let own = own.into_iter().map(|doubt| doubt.sentence(&label(doubt.case)));
+    own.chain(moved.chunk_by(same).map(of_target)).collect()
 }
 
 impl Learned {
@@ -75,7 +152,7 @@ impl Learned {
 }
 
 impl Router {
-    /// What is in doubt on this machine, a sentence each; versions of providers that are not installed any more included.
+    /// What is in doubt on this machine, in sentences; versions of providers that are not installed any more included.
     ///
     /// # Errors
     /// When the store fails.
@@ -90,7 +167,7 @@ impl Router {
         let cases = self.store.cases()?;
         let label =
             |id: CaseId| cases.iter().find(|case| case.id == id).map_or_else(String::new, Case::label);
-        Ok(doubts.iter().map(|doubt| doubt.sentence(&label(doubt.case))).collect())
+        Ok(told(&doubts, label))
     }
 
     /// The jobs that measure again what is in doubt, as far as the models are still the same where they were; one that is not

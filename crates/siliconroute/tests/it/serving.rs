@@ -1,5 +1,7 @@
 //! What serving keeps and learns of runs on simulated targets.
 
+use std::collections::HashSet;
+
 use siliconroute::evaluation::Question;
 use siliconroute::event::Silent;
 use siliconroute::inputs;
@@ -76,6 +78,46 @@ fn a_named_target_is_kept_to() {
         assert_eq!(Some(session.target()), named.target.as_ref());
     }
     assert_eq!(router.store().campaigns().unwrap().len(), before + 1);
+}
+
+#[test]
+fn a_target_that_has_changed_as_a_whole_is_told_and_measured_again_by_the_next_start() {
+    let simulated = Simulated::usual();
+    simulated.started();
+    let router = simulated.router();
+    let targets = router.targets(&mut Silent).unwrap();
+    let learned = router.learn(&targets).unwrap();
+    let target = learned.knowledge.target(TargetIndex(0)).key.clone();
+    let trials = || {
+        let trials = router.store().trial_summaries(&TrialFilter::default()).unwrap();
+        trials.into_iter().filter(|trial| trial.target == target).collect::<Vec<_>>()
+    };
+    let before = trials();
+    let times: HashSet<_> = before.iter().map(|trial| (trial.case, trial.workload)).collect();
+    for model in ["mlp-128w-4l", "conv-8c-4l"] {
+        let doubt = NewDoubt {
+            hardware_id: &router.machine().hardware_id,
+            target: before[0].target_id,
+            case: question(&router, model, 1).case.id,
+            workload: Workload::Sustained,
+            ratio: 2.0,
+            since_unix_ms: router.unix_ms(),
+        };
+        router.store().record_doubt(&doubt).unwrap();
+    }
+    let doubted = router.learn(&targets).unwrap().doubts;
+    assert_eq!(doubted.len(), times.len());
+    let told = router.told_doubts().unwrap();
+    let begin = format!("{target} has changed as a whole since ");
+    assert!(told.len() == 3 && told[2].starts_with(&begin), "{told:?}");
+    let checks = router.diagnose(&mut Silent).unwrap();
+    assert!(checks.iter().any(|check| check.finding == told[2]), "{checks:?}");
+
+    simulated.up();
+    assert!(router.learn(&targets).unwrap().doubts.is_empty());
+    let again: HashSet<_> =
+        trials()[before.len()..].iter().map(|trial| (trial.case, trial.workload)).collect();
+    assert_eq!(again, times);
 }
 
 #[test]
