@@ -206,3 +206,6 @@ impl Pupil {
         Some(noticed)
     }
 }
+
+#[cfg(test)]
+mod tests;
