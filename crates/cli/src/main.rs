@@ -28,6 +28,7 @@ const SAME_WISH: Duration = Duration::from_millis(300);
 const NO_COMMAND: &str = "'siliconroute' requires a subcommand but one was not provided";
 
 fn main() -> ExitCode {
+    siliconroute::space::let_large_writes_fail();
     if std::env::args_os().skip(1).eq([WORKER_ARGUMENT]) {
         return match siliconroute::worker::run_worker() {
             Ok(()) => ExitCode::SUCCESS,

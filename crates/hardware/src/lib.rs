@@ -79,4 +79,6 @@ pub use roots::Roots;
 pub use timer::{TimerFacts, timer_facts};
 pub use topology::{CacheKind, CacheLevel, ClusterKind, CoreCluster};
 pub use vulkan::{VulkanDriver, VulkanProbe, detect_vulkan_drivers, vulkan_driver_present};
-pub use worker_process::{end_process_at_once, prepare_worker_process, take_standard_output};
+pub use worker_process::{
+    end_process_at_once, let_large_writes_fail, prepare_worker_process, take_standard_output,
+};

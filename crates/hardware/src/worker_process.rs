@@ -18,6 +18,13 @@ pub fn prepare_worker_process() {
     crate::os::prefer_ending_this_process();
 }
 
+/// Lets writes beyond the limit on the size of files (`ulimit -f`) fail with an error, in this process and in those that it starts.
+///
+/// Where nobody asks for that, such a write ends the process without a word.
+pub fn let_large_writes_fail() {
+    crate::os::let_large_writes_fail();
+}
+
 /// Ends this process at once, without running the destructors of the libraries that it has loaded.
 pub fn end_process_at_once() -> ! {
     crate::os::end_process_at_once()

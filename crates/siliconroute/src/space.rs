@@ -8,6 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use siliconroute_core::Reading;
+pub use siliconroute_hardware::let_large_writes_fail;
 
 use crate::wording::binary_size;
 

@@ -37,6 +37,12 @@ const PRECISION_PERCENT: f64 = 2.0;
 /// What the samples of one trial may take beyond the least number.
 const SAMPLES_SECONDS: f64 = 10.0;
 
+/// The rest that teaches the router.
+const USUAL_REST: Duration = Duration::from_secs(10);
+
+/// The longest rest that can be asked for.
+const LONGEST_REST_S: f64 = 3600.0;
+
 /// Samples of a trial before its precision is looked at.
 const LEAST_SAMPLES: u32 = 64;
 
@@ -58,6 +64,12 @@ pub(super) fn run(session: &Session<'_>, arguments: &Bench) -> Result<ExitCode, 
     // A comparison goes on until sessions that differ no longer hide what it is to find.
     let replication =
         (!arguments.compare.is_empty() && arguments.sessions.is_none()).then(Replication::default);
+    if workloads.contains(&Workload::IdleLoaded) && !sampling.rests.contains(&USUAL_REST) {
+        progress.event(Event::Notice(
+            "decisions for the idle-loaded workload rest on times after 10 s; other rests tell how a target wakes, from three of them on"
+                .to_owned(),
+        ));
+    }
     let mut order = Order { budget, replication, ..Order::new(Purpose::Bench, &sampling) };
     if arguments.plan {
         let plan = session.router.plan(&jobs, &targets, &order)?;
@@ -97,6 +109,9 @@ fn sampling(session: &Session<'_>, arguments: &Bench) -> Result<Sampling, Error>
     }
     let usual = Sampling::default();
     let limit = time("--time", arguments.time.unwrap_or(SAMPLES_SECONDS))?;
+    if let Some(rest) = arguments.rests.iter().find(|rest| **rest > LONGEST_REST_S) {
+        return Err(Error::Usage(format!("--rests {rest} is over {LONGEST_REST_S} seconds")));
+    }
     let rests: Vec<Duration> =
         arguments.rests.iter().map(|&rest| time("--rests", rest)).collect::<Result<_, _>>()?;
     let file = |word: &String| match word.as_str() {

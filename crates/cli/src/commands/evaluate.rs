@@ -60,7 +60,13 @@ pub(super) fn run(
                 .extend(session.router.stored_checks(&questions, &targets, workload)?.into_iter().flatten());
         }
         if checked.is_empty() && !questions.is_empty() && !session.output.json {
-            session.output.message("no decision was checked yet: run `siliconroute evaluate` first");
+            session.output.message(match session.router.count_stored_checks()? {
+                0 => "no decision was checked yet: run `siliconroute evaluate` first".to_owned(),
+                count => format!(
+                    "{} stored, and none of them of the targets that are here now: run `siliconroute evaluate`, or `siliconroute doctor` for what is missing",
+                    if count == 1 { "1 check is".to_owned() } else { format!("{count} checks are") }
+                ),
+            });
         }
         (Evaluation::of(checked), None)
     } else {
@@ -401,8 +407,9 @@ fn print_workloads(output: &Output, evaluation: &Evaluation) {
 fn print_vague_ties(output: &Output, strategies: &BTreeMap<String, Score>) {
     let Some(Score { ties, vague_ties, .. }) = strategies.get(ROUTER) else { return };
     if *vague_ties > 0 {
+        let verb = if *ties == 1 { "rests" } else { "rest" };
         output.paragraph(format!(
-            "{vague_ties} of the router's {} rest on intervals wider than ± 10 %: a quieter measurement may tell them apart",
+            "{vague_ties} of the router's {} {verb} on intervals wider than ± 10 %: a quieter measurement may tell them apart",
             counted(*ties, "tie")
         ));
     }
@@ -415,9 +422,11 @@ fn print_chance(output: &Output, strategies: &BTreeMap<String, Score>) {
     else {
         return;
     };
-    if full > crossed {
+    // No more than all of it is chance.
+    let left = crossed.max(0.0);
+    if *full > left {
         output.line(format!(
-            "of the router's mean regret of {full:.1} %, {crossed:.1} % is left where one half of each measurement picks the best and the other half judges; the rest is chance, or differences too small for half a measurement"
+            "of the router's mean regret of {full:.1} %, {left:.1} % is left where one half of each measurement picks the best and the other half judges; the rest is chance, or differences too small for half a measurement"
         ));
     }
 }

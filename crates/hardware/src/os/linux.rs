@@ -13,8 +13,8 @@ use siliconroute_core::{ChipKind, Reading};
 
 pub(crate) use self::file_cache::evict_from_file_cache;
 pub(crate) use super::unix::{
-    end_process_at_once, free_space_bytes, page_bytes, process_cpu_time_ns, resident_share,
-    take_standard_output,
+    end_process_at_once, free_space_bytes, let_large_writes_fail, page_bytes, process_cpu_time_ns,
+    resident_share, take_standard_output,
 };
 use crate::allowance::Allowance;
 use crate::chips::{Adapter, Gap, listed};

@@ -68,6 +68,12 @@ pub(crate) fn take_standard_output() -> io::Result<File> {
     if status < 0 { Err(io::Error::last_os_error()) } else { Ok(File::from(private)) }
 }
 
+/// Lets a write beyond the limit on the size of files fail, where the system would end the process.
+pub(crate) fn let_large_writes_fail() {
+    // SAFETY: ignoring a signal installs no handler.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
 /// Ends the process without destructors, which could wait for a thread that is inside of an inference.
 pub(crate) fn end_process_at_once() -> ! {
     // SAFETY: the call takes a number, touches no memory and does not return.

@@ -28,7 +28,7 @@ pub(crate) use self::conditions::{conditions, cpu_times, glance};
 pub(crate) use self::counters::DeviceCounters;
 pub(crate) use self::disk::free_space_bytes;
 pub(crate) use self::file_cache::{evict_from_file_cache, resident_share};
-pub(crate) use self::output::{end_process_at_once, take_standard_output};
+pub(crate) use self::output::{end_process_at_once, let_large_writes_fail, take_standard_output};
 pub(crate) use self::processes::{
     process_cpu_time_ns, process_peak_resident_bytes, process_resident_bytes, restart_peak_resident_bytes,
 };

@@ -249,6 +249,9 @@ impl Router {
         if trials.is_empty() && has_candidates {
             return Ok(Err(if measured.out_of_time { Unchecked::CutOff } else { Unchecked::NotMeasured }));
         }
+        if trials.iter().any(|trial| is_single_sample(trial)) {
+            return Ok(Err(Unchecked::OneSample));
+        }
         add_truth(&mut record, &trials, &unproven(&decision, learned));
         let made = Made {
             occasion: Occasion::Check,
@@ -283,6 +286,14 @@ impl Router {
             created_unix_ms: now,
         })?;
         Ok(())
+    }
+
+    /// How many checks are stored, of whatever targets.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn count_stored_checks(&self) -> Result<usize, Error> {
+        Ok(self.store.latest_verifications(None)?.len())
     }
 
     /// The latest checks of `questions` in `workload` that were made with the targets as they are now.
@@ -418,6 +429,11 @@ fn join(sessions: Vec<Result<TrueTime, String>>) -> Result<TrueTime, String> {
     };
     let interval = sessions.into_iter().filter_map(|it| it.interval).reduce(hull);
     Ok(TrueTime { time_ns, interval, halves_ns })
+}
+
+/// Whether a trial holds one sample: no interval can be had from it, so that chance would count as a difference.
+fn is_single_sample(trial: &Trial) -> bool {
+    trial.outcome.as_ref().is_ok_and(|measurement| measurement.samples.len() == 1)
 }
 
 /// The typical time of a trial whose outputs are allowed in `class`, or why there is none.

@@ -48,6 +48,8 @@ pub(super) enum Unchecked {
     NoRoom { least: Duration, left: Duration },
     #[error("the budget ended before every target had its turn")]
     CutOff,
+    #[error("the budget left room for one sample of a target, which tells nothing of how far it may be off")]
+    OneSample,
     #[error("nothing was measured")]
     NotMeasured,
 }

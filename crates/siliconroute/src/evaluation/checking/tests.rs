@@ -79,6 +79,16 @@ fn few_samples_span_what_they_saw_and_one_spans_nothing() {
 }
 
 #[test]
+fn one_sample_judges_no_decision() {
+    for (samples, expected) in [(&[][..], false), (&[1], true), (&[1, 2], false)] {
+        assert_eq!(is_single_sample(&trial(samples, OutputCheck::Reference)), expected, "{samples:?}");
+    }
+    let mut failed = trial(&[1], OutputCheck::Reference);
+    failed.outcome = Err(Failure::new(FailureKind::TimedOut, "no answer"));
+    assert!(!is_single_sample(&failed));
+}
+
+#[test]
 fn sessions_are_joined_and_one_that_failed_speaks_for_all() {
     let session = |ms: f64| {
         let interval = Interval { low: (ms - 1.0) * 1e6, high: (ms + 1.0) * 1e6 };
