@@ -23,7 +23,7 @@ use siliconroute::settings::parse_workload;
 use siliconroute::{Error, Targets};
 use siliconroute_core::statistics::{Replication, SessionSpread};
 use siliconroute_core::target::SessionSettings;
-use siliconroute_core::trial::{FileCache, Purpose};
+use siliconroute_core::trial::{FileCache, Preparation, Purpose};
 use siliconroute_core::{Case, TargetKey, Workload};
 
 use self::configuration::{Configuration, configurations};
@@ -36,9 +36,6 @@ const PRECISION_PERCENT: f64 = 2.0;
 
 /// What the samples of one trial may take beyond the least number.
 const SAMPLES_SECONDS: f64 = 10.0;
-
-/// The rest that teaches the router.
-const USUAL_REST: Duration = Duration::from_secs(10);
 
 /// The longest rest that can be asked for.
 const LONGEST_REST_S: f64 = 3600.0;
@@ -64,7 +61,10 @@ pub(super) fn run(session: &Session<'_>, arguments: &Bench) -> Result<ExitCode, 
     // A comparison goes on until sessions that differ no longer hide what it is to find.
     let replication =
         (!arguments.compare.is_empty() && arguments.sessions.is_none()).then(Replication::default);
-    if workloads.contains(&Workload::IdleLoaded) && !sampling.rests.contains(&USUAL_REST) {
+    let is_usual = |rest: &Duration| {
+        u64::try_from(rest.as_nanos()).is_ok_and(|gap_ns| Preparation::Rested { gap_ns }.is_usual())
+    };
+    if workloads.contains(&Workload::IdleLoaded) && !sampling.rests.iter().any(is_usual) {
         progress.event(Event::Notice(
             "decisions for the idle-loaded workload rest on times after 10 s; other rests tell how a target wakes, from three of them on"
                 .to_owned(),
