@@ -83,7 +83,8 @@ fn results_have_the_form_that_was_asked_for() {
         "model,bindings,target,workload,preparation,median_ms,ci_low_ms,ci_high_ms,p95_ms,min_ms,max_ms,samples,\
          sessions,session_spread_pct,spread_pct,items_per_s,ratio_to_first,ratio_low,ratio_high,outputs,\
          accuracy_class,max_rel_err,note,failure,peak_resident_bytes,session_bytes,device_bytes,\
-         joules_per_inference,joules_low,joules_high,gross_joules_per_inference,energy_method,energy_scope,energy_absence"
+         joules_per_inference,joules_low,joules_high,gross_joules_per_inference,energy_method,energy_scope,energy_absence,\
+         ratio_least_round,ratio_largest_round"
     );
     assert!(lines.clone().all(|line| line.split(',').nth(19) == Some("reference")), "{csv}");
     assert_eq!(lines.clone().count(), 2);

@@ -68,10 +68,15 @@ pub enum Verdict {
 /// Two targets compared.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Comparison {
-    /// Time of the first over time of the second.
+    /// Time of the first over time of the second: the center of what the rounds or sessions give. Without an interval it
+    /// says little, and may lie on the other side of 1 than the ratio of the medians.
     pub ratio: f64,
     /// The 95 % interval of the ratio; absent where there are too few rounds or sessions for one.
     pub interval: Option<Interval>,
+    /// The least and the largest ratio of any round; absent where the two were not measured together. Where the samples of
+    /// either are one to a round and all ratios lie on one side of 1, so does the ratio of the medians.
+    #[serde(default)]
+    pub range: Option<Interval>,
     /// Probability of a ratio at least as far from 1 if the two were equal; absent where nothing can be tested.
     pub p: Option<f64>,
     /// `p` corrected for the number of pairs that were judged together.
@@ -106,20 +111,25 @@ pub fn compare_paired(rounds: &[PairedRound<'_>]) -> Option<Comparison> {
         }
     }
     let rounds = sessions.values().map(Vec::len).sum();
+    let values = || sessions.values().flatten().copied();
+    let range = values().reduce(f64::min).zip(values().reduce(f64::max));
+    let range = range.map(|(low, high)| Interval { low: low.exp(), high: high.exp() });
     let centers: Vec<_> = sessions
         .values()
         .filter_map(|values| estimate_paired_center(&block_medians(values, MOST), CONFIDENCE))
         .collect();
     if let [only] = centers.as_slice() {
         let (interval, p) = (only.interval, only.interval.map(|_| only.p));
-        return Some(Comparison::new(only.estimate, interval, p, None, (Scope::OneSession, 1, rounds)));
+        let found = Comparison::new(only.estimate, interval, p, None, (Scope::OneSession, 1, rounds));
+        return Some(Comparison { range, ..found });
     }
     let values: Vec<f64> = centers.iter().map(|center| center.estimate).collect();
     let moments = Moments::of(&values)?;
     let error = moments.deviation? / (moments.count as f64).sqrt();
     let degrees = moments.count - 1;
     let counts = (Scope::Sessions, moments.count, rounds);
-    Some(Comparison::from_t(moments.mean, error, degrees, moments.deviation, counts))
+    let found = Comparison::from_t(moments.mean, error, degrees, moments.deviation, counts);
+    Some(Comparison { range, ..found })
 }
 
 /// Compares two targets that were measured apart, by the medians of their sessions.
@@ -185,8 +195,9 @@ impl Comparison {
         let interval = interval.map(|it| Interval { low: it.low.exp(), high: it.high.exp() });
         let verdict = Verdict::NotSeparable;
         let ratio = log_ratio.exp();
+        let (adjusted_p, range) = (p, None);
         let mut found =
-            Self { ratio, interval, p, adjusted_p: p, scope, sessions, rounds, session_spread, verdict };
+            Self { ratio, interval, range, p, adjusted_p, scope, sessions, rounds, session_spread, verdict };
         found.verdict = found.judge();
         found
     }

@@ -29,6 +29,8 @@ pub(super) struct Configuration<'a> {
     pub(super) estimate: Option<SessionEstimate>,
     /// Compared with the first target of the same case, prepared in the same way.
     pub(super) against_first: Option<Comparison>,
+    /// The median of that target.
+    first_median_ns: Option<f64>,
 }
 
 /// Sorts what was measured into configurations.
@@ -63,6 +65,12 @@ pub(super) fn configurations<'a>(jobs: &'a [Job], measured: &'a Measured) -> Vec
                     let how = (job.workload, preparation);
                     compare_targets(&measured.trials, job.case.id, how, target, first)
                 });
+                let of_first = |other: &&Configuration<'_>| {
+                    same_job(other)
+                        && other.preparation == preparation
+                        && Some(other.target) == job.targets.first()
+                };
+                let first_median_ns = all.iter().find(of_first).and_then(Configuration::median_ns);
                 all.push(Configuration {
                     job,
                     target,
@@ -71,6 +79,7 @@ pub(super) fn configurations<'a>(jobs: &'a [Job], measured: &'a Measured) -> Vec
                     summaries,
                     trials,
                     against_first,
+                    first_median_ns,
                 });
             }
         }
@@ -188,6 +197,13 @@ impl Configuration<'_> {
             }
             _ => {}
         }
+        if let Some((comparison, medians)) = self.against_first.as_ref().zip(self.ratio_of_medians())
+            && contradicts(comparison, medians)
+        {
+            notes.push(format!(
+                "the medians say × {medians:.3} to the first, the rounds side by side the opposite"
+            ));
+        }
         let failures: Vec<_> = self.trials.iter().filter_map(|trial| trial.outcome.as_ref().err()).collect();
         if let (Some(failure), true) = (failures.first(), self.estimate.is_some()) {
             let (failed, all) = (failures.len(), counted(self.trials.len(), "session"));
@@ -207,6 +223,11 @@ impl Configuration<'_> {
             notes.push(parts.join(", "));
         }
         notes
+    }
+
+    /// Its median over that of the first target.
+    fn ratio_of_medians(&self) -> Option<f64> {
+        Some(self.median_ns()? / self.first_median_ns?)
     }
 
     /// Why its trials may be of another chip than the target says.
@@ -256,6 +277,13 @@ impl Configuration<'_> {
     }
 }
 
+/// Whether the interval of the paired ratios excludes that the faster one is the one whose median is less.
+///
+/// Rounds cancel what the machine did to both, so the two may differ in earnest.
+fn contradicts(comparison: &Comparison, medians: f64) -> bool {
+    comparison.interval.is_some_and(|it| (it.high < 1.0 && medians > 1.0) || (it.low > 1.0 && medians < 1.0))
+}
+
 /// Whether other programs or other machines took a noticeable part of the processor meanwhile.
 fn was_disturbed(trial: &Trial) -> bool {
     meanwhile(trial).is_some_and(|meanwhile| meanwhile["disturbed"]["available"] == true)
@@ -270,4 +298,25 @@ fn saw(trial: &Trial, change: &str) -> bool {
 fn meanwhile(trial: &Trial) -> Option<serde_json::Value> {
     let mut conditions: serde_json::Value = serde_json::from_str(&trial.conditions).ok()?;
     Some(conditions["meanwhile"].take())
+}
+
+#[cfg(test)]
+mod tests {
+    use siliconroute_core::statistics::{PairedRound, compare_paired};
+
+    use super::*;
+
+    #[test]
+    fn medians_against_rounds_are_told() {
+        let drifting: Vec<([f64; 1], [f64; 1])> =
+            (0..12).map(|round| 1.0 + f64::from(round)).map(|level| ([level * 0.9], [level])).collect();
+        let rounds: Vec<PairedRound<'_>> =
+            drifting.iter().map(|(first, second)| PairedRound { session: 0, first, second }).collect();
+        let comparison = compare_paired(&rounds).unwrap();
+        for (medians, expected) in [(0.9, false), (1.0, false), (1.1, true)] {
+            assert_eq!(contradicts(&comparison, medians), expected, "{medians}");
+        }
+        let few = compare_paired(&rounds[..3]).unwrap();
+        assert!(!contradicts(&few, 1.1), "no interval is no contradiction");
+    }
 }

@@ -101,14 +101,17 @@ fn memory(one: &Configuration<'_>) -> String {
     }
 }
 
-/// The time over that of the first target, with its interval.
+/// The time over that of the first target: with its interval, or all that few rounds say, which is how far they differ.
 fn relative(comparison: &Comparison) -> String {
+    let Comparison { ratio, interval, range, rounds, .. } = comparison;
     let flag = if comparison.verdict == Verdict::Withheld { " suspect" } else { "" };
-    match comparison.interval {
-        Some(interval) => {
-            format!("× {:.3} [{:.3} – {:.3}]{flag}", comparison.ratio, interval.low, interval.high)
+    match (interval, range) {
+        (Some(interval), _) => format!("× {ratio:.3} [{:.3} – {:.3}]{flag}", interval.low, interval.high),
+        (None, Some(range)) if *rounds > 1 => {
+            format!("× {:.3} – {:.3} ({}){flag}", range.low, range.high, counted(*rounds, "round"))
         }
-        None => format!("× {:.3}{flag}", comparison.ratio),
+        (None, Some(_)) => format!("× {ratio:.3} (1 round){flag}"),
+        (None, None) => format!("× {ratio:.3}{flag}"),
     }
 }
 
@@ -165,7 +168,8 @@ fn outputs(trial: &Trial) -> String {
 const CSV_COLUMNS: &str = "model,bindings,target,workload,preparation,median_ms,ci_low_ms,ci_high_ms,p95_ms,min_ms,\
     max_ms,samples,sessions,session_spread_pct,spread_pct,items_per_s,ratio_to_first,ratio_low,ratio_high,\
     outputs,accuracy_class,max_rel_err,note,failure,peak_resident_bytes,session_bytes,device_bytes,\
-    joules_per_inference,joules_low,joules_high,gross_joules_per_inference,energy_method,energy_scope,energy_absence";
+    joules_per_inference,joules_low,joules_high,gross_joules_per_inference,energy_method,energy_scope,energy_absence,\
+    ratio_least_round,ratio_largest_round";
 
 pub(super) fn print_csv(output: &Output, all: &[Configuration<'_>]) {
     output.line(CSV_COLUMNS);
@@ -203,7 +207,8 @@ pub(super) fn print_csv(output: &Output, all: &[Configuration<'_>]) {
             number(one.estimate.and_then(|estimate| estimate.spread).map(|spread| spread * 100.0)),
             number(one.robust_spread().map(|spread| spread * 100.0)),
             number(one.items_per_second()),
-            number(ratio.map(|it| it.ratio)),
+            // Without an interval it may contradict the medians beside it; the rounds' own ratios do not.
+            number(ratio.filter(|it| it.interval.is_some()).map(|it| it.ratio)),
             number(ratio.and_then(|it| it.interval).map(|it| it.low)),
             number(ratio.and_then(|it| it.interval).map(|it| it.high)),
             checked.to_owned(),
@@ -215,7 +220,9 @@ pub(super) fn print_csv(output: &Output, all: &[Configuration<'_>]) {
             bytes(one.session_bytes()),
             bytes(one.device_bytes()),
         ];
-        let fields = [&fields[..], &super::energy::csv_fields(&one.energy())].concat();
+        let range = ratio.and_then(|it| it.range);
+        let range = [number(range.map(|it| it.low)), number(range.map(|it| it.high))];
+        let fields = [&fields[..], &super::energy::csv_fields(&one.energy()), &range].concat();
         output.line(fields.join(","));
     }
 }
@@ -236,9 +243,25 @@ fn outputs_in_fields(trial: &Trial) -> (&'static str, String, String) {
 
 #[cfg(test)]
 mod tests {
-    use siliconroute_core::statistics::{PairedRound, compare_paired};
+    use siliconroute_core::statistics::{PairedRound, compare_paired, compare_unpaired};
 
     use super::*;
+
+    #[test]
+    fn few_rounds_are_shown_as_what_they_are() {
+        // The medians are 2 and 5; the center of the paired ratios is over 1.
+        let rounds = [(30.0, 1.0), (2.0, 5.0), (1.9, 6.0)].map(|(first, second)| ([first], [second]));
+        let rounds: Vec<PairedRound<'_>> =
+            rounds.iter().map(|(first, second)| PairedRound { session: 0, first, second }).collect();
+        let comparison = compare_paired(&rounds).unwrap();
+        assert!(comparison.ratio > 1.0, "{comparison:?}");
+        assert_eq!(relative(&comparison), "× 0.317 – 30.000 (3 rounds)");
+        let said = sentence("a", "b", &comparison);
+        let told = "a and b are not separable: the first takes × 0.317 – 30.000 (3 rounds) of the second";
+        assert!(said.starts_with(told), "{said}");
+        assert_eq!(relative(&compare_paired(&rounds[..1]).unwrap()), "× 30.000 (1 round)");
+        assert_eq!(relative(&compare_unpaired(&[1.0], &[2.0]).unwrap()), "× 0.500");
+    }
 
     #[test]
     fn a_withheld_verdict_is_no_verdict() {

@@ -132,6 +132,47 @@ fn one_session_speaks_for_itself_and_needs_a_large_difference() {
 }
 
 #[test]
+fn few_rounds_give_a_range_that_does_not_contradict_the_medians() {
+    let mut contradictions = 0;
+    let mut one_sided = 0;
+    let mut state = 1_u64;
+    let mut draw = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        // One in four is an outlier.
+        let level = (state >> 33) as f64 / f64::from(1_u32 << 31);
+        if state >> 62 == 0 { 20.0 + level } else { 1.0 + level }
+    };
+    for count in [1, 3, 5] {
+        for _ in 0..2000 {
+            let pairs: Vec<[[f64; 1]; 2]> = (0..count).map(|_| [[draw()], [draw()]]).collect();
+            let rounds: Vec<PairedRound<'_>> =
+                pairs.iter().map(|[first, second]| PairedRound { session: 0, first, second }).collect();
+            let found = compare_paired(&rounds).unwrap();
+            let range = found.range.unwrap();
+            assert_eq!(found.interval, None);
+            assert!(range.low <= found.ratio * (1.0 + 1e-12) && found.ratio <= range.high * (1.0 + 1e-12));
+            let of =
+                |side: usize| median(&pairs.iter().map(|pair| pair[side][0]).collect::<Vec<_>>()).unwrap();
+            let medians = of(0) / of(1);
+            contradictions += u32::from((medians < 1.0) != (found.ratio < 1.0));
+            if !range.contains(1.0) {
+                one_sided += 1;
+                assert_eq!(medians < 1.0, range.high < 1.0, "{pairs:?}");
+            }
+        }
+    }
+    // What the center alone would have told.
+    assert!(contradictions > 100 && one_sided > 100, "{contradictions} {one_sided}");
+}
+
+#[test]
+fn rounds_that_were_not_side_by_side_have_no_range() {
+    assert_eq!(compare_unpaired(&[10.0], &[20.0]).unwrap().range, None);
+    let several = compare(&[1.2, 0.9, 1.1], 2).unwrap().range.unwrap();
+    assert!((several.low - 0.9).abs() < 1e-9 && (several.high - 1.2).abs() < 1e-9);
+}
+
+#[test]
 fn rounds_without_a_time_are_left_out() {
     let empty = PairedRound { session: 0, first: &[], second: &[1.0] };
     let zero = PairedRound { session: 0, first: &[0.0], second: &[1.0] };
