@@ -64,8 +64,8 @@ fn open_nothing(path: &Path) -> Result<Connection, OpenError> {
 }
 
 /// A store that is open for reading. The connection is closed before its folder goes.
-struct Original {
-    connection: Connection,
+pub(crate) struct Original {
+    pub(crate) connection: Connection,
     _folder: Option<TempDir>,
 }
 
@@ -74,34 +74,49 @@ fn open_original(path: &Path, busy_timeout_ms: u32, supported: u32) -> Result<Op
     let Some(header) = read_header(path)? else { return Ok(None) };
     header.refuse_foreign(path, supported)?;
     let reading = OpenOptions { read_only: true, busy_timeout_ms };
-    // Even to read a store at rest, SQLite would make files beside it.
-    let at_rest = !has_log(path) && !beside(path, LOG_INDEX).exists();
-    let immutable = if at_rest { connect_immutable(path, busy_timeout_ms)? } else { None };
-    let found = immutable.map_or_else(|| connect(path, &reading), Ok).and_then(|connection| {
-        let original = Original { connection, _folder: None };
-        accept(original, path, busy_timeout_ms, supported)
-    });
-    match found {
+    let found = match open_beside_nothing(path, busy_timeout_ms)? {
+        Some(original) => {
+            accept(&original.connection, path, busy_timeout_ms, supported).map(|it| (it, original))
+        }
+        None => connect(path, &reading).and_then(|connection| {
+            let original = Original { connection, _folder: None };
+            accept(&original.connection, path, busy_timeout_ms, supported).map(|it| (it, original))
+        }),
+    };
+    let (standing, original) = match found {
         // The log can only be read with an index beside it, which nobody may make there.
         Err(OpenError::ReadOnly { .. }) if has_log(path) => {
             let original = open_elsewhere(path, busy_timeout_ms)?;
-            accept(original, path, busy_timeout_ms, supported)
+            (accept(&original.connection, path, busy_timeout_ms, supported)?, original)
         }
-        found => found,
+        found => found?,
+    };
+    Ok(if let Standing::New = standing { None } else { Some(original) })
+}
+
+/// Opens the store at `path` for reading without making anything beside it; `None` where others are at work on it, who
+/// have made already what would be made.
+///
+/// Even to read a store at rest, SQLite would make files beside it, and so it would for a log whose writer is gone.
+pub(crate) fn open_beside_nothing(path: &Path, busy_timeout_ms: u32) -> Result<Option<Original>, OpenError> {
+    match (has_log(path), beside(path, LOG_INDEX).exists()) {
+        (false, false) => {
+            let at_rest = connect_immutable(path, busy_timeout_ms)?;
+            Ok(at_rest.map(|connection| Original { connection, _folder: None }))
+        }
+        (true, false) => open_elsewhere(path, busy_timeout_ms).map(Some),
+        (_, true) => Ok(None),
     }
 }
 
 fn accept(
-    original: Original,
+    connection: &Connection,
     path: &Path,
     busy_timeout_ms: u32,
     supported: u32,
-) -> Result<Option<Original>, OpenError> {
+) -> Result<Standing, OpenError> {
     let sort = |error| OpenError::sort(path, busy_timeout_ms, error);
-    match identify(&original.connection, path, supported).map_err(|failure| failure.sorted(sort))? {
-        Standing::New => Ok(None),
-        Standing::Current | Standing::Older(_) => Ok(Some(original)),
-    }
+    identify(connection, path, supported).map_err(|failure| failure.sorted(sort))
 }
 
 /// Opens database and log where an index can be made: in a temporary folder.
@@ -121,7 +136,7 @@ fn open_elsewhere(path: &Path, busy_timeout_ms: u32) -> Result<Original, OpenErr
 }
 
 /// Size and time of change of a database and its logs.
-fn stamps(path: &Path) -> [Option<(u64, Option<SystemTime>)>; 3] {
+pub(crate) fn stamps(path: &Path) -> [Option<(u64, Option<SystemTime>)>; 3] {
     [path.to_owned(), beside(path, WRITE_AHEAD_LOG), beside(path, ROLLBACK_JOURNAL)].map(|file| {
         let metadata = fs::metadata(file).ok()?;
         Some((metadata.len(), metadata.modified().ok()))
@@ -142,7 +157,8 @@ mod tests {
         let log = beside(&path, WRITE_AHEAD_LOG);
         assert!(has_log(&path) && fs::metadata(&log).unwrap().len() > 0);
         let original = open_elsewhere(&path, 50).unwrap();
-        let accepted = accept(original, &path, 50, MIGRATIONS.len() as u32).unwrap().unwrap();
-        assert_eq!(schema::version(&accepted.connection).unwrap(), i64::from(crate::SCHEMA_VERSION));
+        let standing = accept(&original.connection, &path, 50, MIGRATIONS.len() as u32).unwrap();
+        assert!(matches!(standing, Standing::Current));
+        assert_eq!(schema::version(&original.connection).unwrap(), i64::from(crate::SCHEMA_VERSION));
     }
 }

@@ -1,6 +1,6 @@
 //! Opens the file: whose it is, which version it has, and how the connection behaves.
 //!
-//! Invariant: a file that is not accepted is byte for byte what it was before.
+//! Invariant: a file that is not accepted is byte for byte what it was before, and nothing was made beside it.
 //! File format: <https://www.sqlite.org/fileformat2.html>.
 
 use std::fs::File;
@@ -37,7 +37,10 @@ pub(crate) fn open(path: &Path, options: &OpenOptions, steps: &[&str]) -> Result
     match read_header(path)? {
         // SQLite itself would only be asked about a file that may be ours: opening a database, even to
         // look at it, may roll a journal back or move a write-ahead log into the file.
-        Some(header) => header.refuse_foreign(path, supported)?,
+        Some(header) => {
+            header.refuse_foreign(path, supported)?;
+            first_look::refuse_unusable(path, options.busy_timeout_ms, supported)?;
+        }
         None if options.read_only => return Err(OpenError::Missing { path: path.to_owned() }),
         None => {}
     }
@@ -302,5 +305,6 @@ fn use_write_ahead_log(connection: &Connection, busy_timeout_ms: u32) -> rusqlit
     }
 }
 
+mod first_look;
 #[cfg(test)]
 mod tests;

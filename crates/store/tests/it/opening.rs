@@ -1,7 +1,9 @@
 //! Opening: whose file it is, which version it has, whether it can be used.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 use siliconroute_store::{APPLICATION_ID, OpenError, OpenOptions, SCHEMA_VERSION, Store, TrialFilter};
@@ -19,15 +21,30 @@ fn failure(path: &Path, options: &OpenOptions) -> OpenError {
     error
 }
 
-/// Opens `path` in both ways, expects a refusal and the file as it was.
+/// All files of a folder with their bytes, but for those of the index of a log, which whoever reads it writes.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let entries = fs::read_dir(folder).expect("the folder can be read");
+    let file = |path: PathBuf| {
+        let is_index = path.to_string_lossy().ends_with("-shm");
+        let bytes = if is_index { Vec::new() } else { fs::read(&path).expect("the file can be read") };
+        (path, bytes)
+    };
+    entries.map(|entry| file(entry.expect("an entry").path())).collect()
+}
+
+/// Opens `path` in all ways, expects a refusal and its folder as it was.
 #[track_caller]
 fn check_refused(path: &Path, expected: impl Fn(&OpenError) -> bool) {
-    let before = fs::read(path).expect("the file can be read");
+    let folder = path.parent().expect("a folder");
+    let before = files(folder);
     for options in [impatient(), for_reading()] {
         let error = failure(path, &options);
         assert!(expected(&error), "{error:?}");
-        assert_eq!(fs::read(path).expect("the file can be read"), before, "the file was changed");
+        assert_eq!(files(folder), before, "the folder was changed");
     }
+    let error = Store::open_copy(path, 50).expect_err("the file must be refused");
+    assert!(expected(&error), "{error:?}");
+    assert_eq!(files(folder), before, "the folder was changed");
 }
 
 /// A database at rest whose application id and version are set.
@@ -152,6 +169,68 @@ fn refuses_a_store_that_was_cut_off() {
         fs::write(&path, &whole[..length]).unwrap();
         check_refused(&path, |error| matches!(error, OpenError::NotADatabase { .. }));
     }
+}
+
+/// A store and its log as a program that was killed leaves them, without the index that went with the system.
+fn store_with_log(into: &Path) -> io::Result<PathBuf> {
+    let (folder, store) = new_store();
+    prepare(&store);
+    let path = into.join("store.db");
+    for ending in ["", "-wal"] {
+        let from = folder.path().join(format!("store.db{ending}"));
+        assert!(fs::metadata(&from)?.len() > 0);
+        fs::copy(from, into.join(format!("store.db{ending}")))?;
+    }
+    Ok(path)
+}
+
+#[test]
+fn what_is_refused_for_its_log_is_left_with_nothing_beside_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = store_with_log(folder.path()).unwrap();
+    let (whole, log) = (fs::read(&path).unwrap(), folder.path().join("store.db-wal"));
+    // A log that is damaged from its first frame on, so that nothing stands in for what the file lacks.
+    let mut damaged = fs::read(&log).unwrap();
+    damaged[32..].fill(0x55);
+    fs::write(&log, damaged).unwrap();
+    fs::write(&path, &whole[..100]).unwrap();
+    check_refused(&path, |error| matches!(error, OpenError::NotADatabase { .. }));
+    // A newer version that only the log tells of.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let newer = elsewhere.path().join("store.db");
+    drop(Store::open(&newer, &impatient()).unwrap());
+    let writer = Connection::open(&newer).unwrap();
+    writer.pragma_update(None, "user_version", SCHEMA_VERSION + 1).unwrap();
+    fs::copy(&newer, &path).unwrap();
+    fs::copy(elsewhere.path().join("store.db-wal"), &log).unwrap();
+    check_refused(&path, |error| matches!(error, OpenError::NewerSchema { .. }));
+}
+
+#[test]
+fn a_store_whose_program_was_killed_is_read_with_its_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = store_with_log(folder.path()).unwrap();
+    let before = files(folder.path());
+    assert!(!Store::open_copy(&path, 50).unwrap().cases().unwrap().is_empty());
+    assert_eq!(files(folder.path()), before, "reading made something");
+    assert!(!Store::open(&path, &impatient()).unwrap().cases().unwrap().is_empty());
+    assert_eq!(files(folder.path()).len(), 1, "a store that was closed has nothing beside it");
+}
+
+#[test]
+fn a_journal_beside_a_damaged_file_is_not_rolled_back() {
+    let (folder, store) = new_store();
+    let path = folder.path().join("store.db");
+    drop(store);
+    let mut damaged = fs::read(&path).unwrap();
+    // A rollback journal belongs to a file that says so at 18 and 19.
+    damaged[18..20].fill(1);
+    damaged.truncate(4096);
+    fs::write(&path, &damaged).unwrap();
+    let mut journal = vec![0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+    journal.resize(512, 0);
+    fs::write(folder.path().join("store.db-journal"), journal).unwrap();
+    check_refused(&path, |error| matches!(error, OpenError::NotADatabase { .. }));
 }
 
 #[test]
