@@ -21,7 +21,7 @@ Exit codes:
   1    the work failed
   2    wrong usage, a bad input or model
   3    nothing suitable: no target, no package, no build for this machine
-  4    the store is unusable
+  4    the home is unusable: its store, or there is no room for what must be kept there
   130  interrupted
 
 With --json there is exactly one document, and whenever the exit code is not 0 it holds

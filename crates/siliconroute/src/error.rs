@@ -16,7 +16,7 @@ use crate::knowledge_file::KnowledgeFileError;
 use crate::machine::brief;
 use crate::models::ModelError;
 use crate::settings::SettingsError;
-use crate::space::room_hint;
+use crate::space::{lacks_room, room_hint};
 use crate::table_file::TableError;
 use crate::tuning::TuneError;
 
@@ -32,7 +32,7 @@ pub enum ErrorKind {
     Usage,
     /// No target, package or model suits.
     NothingSuitable,
-    /// The store cannot be used.
+    /// The home cannot be used: its store, or there is no room for what must be kept there.
     Store,
     /// The user stopped it.
     Interrupted,
@@ -274,9 +274,21 @@ boxed! {
 }
 
 impl Error {
-    /// The kind of failure.
+    /// Whether there is no room for a file of the program's own beside the store, such as a model or a package. A file that
+    /// the user has named is none of them.
+    pub fn lacks_room_in_home(&self) -> bool {
+        match self {
+            Self::Model(error) => error.lacks_room_in_home(),
+            Self::Install(error) => error.lacks_room(),
+            Self::Write { source, .. } => lacks_room(source),
+            _ => false,
+        }
+    }
+
+    /// The kind of failure. Whichever of its files finds no room first, a home without room is one kind.
     pub fn kind(&self) -> ErrorKind {
         match self {
+            _ if self.lacks_room_in_home() => ErrorKind::Store,
             Self::Settings(_)
             | Self::Input(_)
             | Self::Usage(_)

@@ -276,13 +276,13 @@ impl Models<'_> {
         if let Some(scratch) = &self.scratch {
             let path = scratch.join(&name);
             if !path.is_file() {
-                write_synthetic(model, &path, STORE_RESERVE_BYTES)?;
+                write_synthetic(model, &path, STORE_RESERVE_BYTES, true)?;
             }
             return Ok(path);
         }
         let _lock = packages::FolderLock::acquire(&self.folder, progress)?;
         if !path.is_file() {
-            write_synthetic(model, &path, STORE_RESERVE_BYTES)?;
+            write_synthetic(model, &path, STORE_RESERVE_BYTES, true)?;
         }
         Ok(path)
     }
@@ -429,26 +429,29 @@ fn complete_bindings(model: &KnownModel, given: &Given, hints: &Bindings) -> Opt
     model.facts.free_dimensions.iter().map(value).collect::<Option<_>>().map(Bindings)
 }
 
-/// Writes a synthetic model whole or not at all, unless it would leave less than `reserve_bytes` on the disk.
+/// Writes a synthetic model whole or not at all, unless it would leave less than `reserve_bytes` on the disk; `in_home`
+/// says that it lies in the home, and not where the user wants it.
 pub(crate) fn write_synthetic(
     model: &SyntheticModel,
     path: &Path,
     reserve_bytes: u64,
+    in_home: bool,
 ) -> Result<(), ModelError> {
     let place = output_place(path).map_err(|source| ModelError::Folder { path: path.to_owned(), source })?;
     let needed_bytes = model.weight_bytes();
-    let free = || siliconroute_hardware::free_space_bytes(folder_of(&place));
-    NoSpace::check(path, needed_bytes, reserve_bytes, free())?;
+    let no_space = || NoSpace {
+        path: path.to_owned(),
+        needed_bytes,
+        reserve_bytes,
+        free_bytes: siliconroute_hardware::free_space_bytes(folder_of(&place)),
+        in_home,
+    };
+    no_space().check()?;
     model.write(&place).map_err(|error| {
         if is_disk_full(&error.source) {
-            ModelError::NoSpace(NoSpace {
-                path: path.to_owned(),
-                needed_bytes,
-                reserve_bytes,
-                free_bytes: free(),
-            })
+            ModelError::NoSpace(no_space())
         } else {
-            ModelError::Generate(error)
+            ModelError::unwritten(error, in_home)
         }
     })
 }

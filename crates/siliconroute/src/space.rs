@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use siliconroute_core::Reading;
 pub use siliconroute_hardware::let_large_writes_fail;
@@ -32,11 +32,13 @@ pub struct NoSpace {
     pub reserve_bytes: u64,
     /// What is free on the disk, in bytes.
     pub free_bytes: Reading<u64>,
+    /// Whether the file was to lie in the home, and not where the user wanted it.
+    pub in_home: bool,
 }
 
 impl fmt::Display for NoSpace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, needed_bytes, reserve_bytes, free_bytes } = self;
+        let Self { path, needed_bytes, reserve_bytes, free_bytes, in_home: _ } = self;
         write!(f, "no space for `{}`: it needs {}", path.display(), binary_size(*needed_bytes))?;
         if *reserve_bytes > 0 {
             write!(f, " and the store beside it {}", binary_size(*reserve_bytes))?;
@@ -53,32 +55,24 @@ impl std::error::Error for NoSpace {}
 impl NoSpace {
     /// What the user can do about it.
     pub fn hint(&self) -> &'static str {
-        // Only a model of the home has a store beside it.
-        if self.reserve_bytes > 0 {
-            HOME_HINT
-        } else {
-            "free some space on that disk, or write to another one"
-        }
+        if self.in_home { HOME_HINT } else { "free some space on that disk, or write to another one" }
     }
 
-    /// Refuses a file of `needed_bytes` at `path` where the disk is known to have too little room for it.
-    pub(crate) fn check(
-        path: &Path,
-        needed_bytes: u64,
-        reserve_bytes: u64,
-        free_bytes: Reading<u64>,
-    ) -> Result<(), Self> {
-        let enough = |free: &u64| *free >= needed_bytes.saturating_add(reserve_bytes);
-        if free_bytes.available().is_none_or(enough) {
-            return Ok(());
-        }
-        Err(Self { path: path.to_owned(), needed_bytes, reserve_bytes, free_bytes })
+    /// Refuses a file where the disk is known to have too little room for it.
+    pub(crate) fn check(self) -> Result<(), Self> {
+        let enough = |free: &u64| *free >= self.needed_bytes.saturating_add(self.reserve_bytes);
+        if self.free_bytes.available().is_none_or(enough) { Ok(()) } else { Err(self) }
     }
 }
 
 /// Whether there is no room left, on the disk or in the user's share of it.
 pub(crate) fn is_disk_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// Whether a file found no room, on the disk or within the limit on the size of files.
+pub(crate) fn lacks_room(error: &io::Error) -> bool {
+    room_hint(error).is_some()
 }
 
 /// What to do where a file in the home finds no room; `None` where that is not what `error` says.
@@ -95,13 +89,18 @@ pub(crate) fn file_limit_hint(error: &io::Error) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
     fn a_file_fits_with_its_reserve_or_is_refused_with_numbers() {
         const MIB: u64 = 1 << 20;
         let path = Path::new("/data/models/a.onnx");
-        let check = |free| NoSpace::check(path, 64 * MIB, 16 * MIB, free);
+        let check = |free_bytes| {
+            let (path, needed_bytes, reserve_bytes) = (path.to_owned(), 64 * MIB, 16 * MIB);
+            NoSpace { path, needed_bytes, reserve_bytes, free_bytes, in_home: true }.check()
+        };
         check(Reading::Available(80 * MIB)).unwrap();
         check(Reading::unavailable("statvfs failed")).unwrap();
         let message = check(Reading::Available(80 * MIB - 1)).unwrap_err().to_string();

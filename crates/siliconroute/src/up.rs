@@ -10,7 +10,7 @@ use serde::Serialize;
 use siliconroute_core::trial::Purpose;
 use siliconroute_core::{Case, TargetKey, Workload};
 use siliconroute_engine::packages;
-use siliconroute_onnx::{SyntheticModel, published_ladder};
+use siliconroute_onnx::{SyntheticModel, WriteError, published_ladder};
 use siliconroute_store::StoredModel;
 
 use crate::campaign::{all_refuse, is_trusted};
@@ -312,8 +312,7 @@ impl Router {
             };
             match model {
                 Ok(model) => learning.push(self.question(model, None)?),
-                Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
-                Err(error) if error.kind() == ErrorKind::Store => return Err(error),
+                Err(error) if is_final(&error) => return Err(error),
                 Err(error) if matches!(&error, Error::Model(error) if error.is_unreachable()) => {
                     if unreached.is_empty() {
                         listener.event(Event::Notice(error_with_hint(&error)));
@@ -362,7 +361,7 @@ impl Router {
     ) -> Result<Option<Question>, Error> {
         match self.find_model(name, listener) {
             Ok(model) => self.question(model, Some(batch)).map(Some),
-            Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::Store) => Err(error),
+            Err(error) if is_final(&error) => Err(error),
             Err(error) => {
                 lacking.add(name, error);
                 Ok(None)
@@ -449,12 +448,15 @@ impl Router {
                 |name: &String| SyntheticModel::parse(name).map_err(|error| Error::Usage(error.to_string()));
             names.iter().map(parse).collect::<Result<_, _>>()?
         };
-        if folder == self.home.models() {
+        let in_home = folder == self.home.models();
+        if in_home {
             self.require_writable("generate models in the home")?;
         }
-        std::fs::create_dir_all(folder).map_err(|source| Error::Write { path: folder.to_owned(), source })?;
+        std::fs::create_dir_all(folder).map_err(|source| {
+            ModelError::unwritten(WriteError { path: folder.to_owned(), source }, in_home)
+        })?;
         // A folder of the user's own gets no lock file.
-        let _lock = if folder == self.home.models() {
+        let _lock = if in_home {
             let mut progress = Forward { listener, router: self };
             Some(packages::FolderLock::acquire(folder, &mut progress).map_err(ModelError::from)?)
         } else {
@@ -464,7 +466,7 @@ impl Router {
             .into_iter()
             .map(|model| {
                 let path = folder.join(format!("{}.onnx", model.name()));
-                write_synthetic(&model, &path, 0)?;
+                write_synthetic(&model, &path, 0, in_home)?;
                 Ok(path)
             })
             .collect()
@@ -562,6 +564,11 @@ fn unusable_models(questions: &[Question], targets: &Targets, learned: &Learned)
         Some(UnusableModel { model: question.case.label(), reasons, refused })
     };
     questions.iter().filter_map(unusable).collect()
+}
+
+/// Whether the other models fail as this one did: not for want of room, since others may be smaller.
+fn is_final(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::Store) && !error.lacks_room_in_home()
 }
 
 fn announce_fits(learned: &Learned, listener: &mut dyn Listener) {

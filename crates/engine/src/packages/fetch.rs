@@ -22,7 +22,7 @@ use self::complaint::{Complaint, read_complaint};
 use self::program::{PipProgram, candidates};
 use super::pin::{Sha256Digest, WheelPin};
 use super::progress::{Progress, Step};
-use super::unpack::is_disk_full;
+use super::unpack::{is_disk_full, lacks_room};
 use crate::regular_file::open_regular;
 
 /// How long a candidate may take to state its version; `uv` may have to fetch pip first.
@@ -151,6 +151,15 @@ impl FetchError {
                 Some("the package index serves other files than this program was made with")
             }
             _ => None,
+        }
+    }
+
+    /// Whether there was no room for a file, on the disk or within the limit on the size of files.
+    pub fn lacks_room(&self) -> bool {
+        match self {
+            Self::DiskFull { .. } => true,
+            Self::Io { source, .. } => lacks_room(source),
+            _ => false,
         }
     }
 

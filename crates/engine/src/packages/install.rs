@@ -16,7 +16,7 @@ use super::record::{
 };
 use super::seal::break_seal;
 use super::table::{Package, Wheel};
-use super::unpack::{UnpackError, is_disk_full, sync_folder, unpack_members};
+use super::unpack::{UnpackError, is_disk_full, lacks_room, sync_folder, unpack_members};
 use crate::regular_file::open_regular;
 
 /// Where a wheel comes from.
@@ -116,6 +116,17 @@ impl InstallError {
     /// Whether the caller asked to stop.
     pub fn is_cancelled(&self) -> bool {
         matches!(self, Self::Cancelled { .. })
+    }
+
+    /// Whether there was no room for a file, on the disk or within the limit on the size of files.
+    pub fn lacks_room(&self) -> bool {
+        match self {
+            Self::DiskFull { .. } => true,
+            Self::Io { source, .. } => lacks_room(source),
+            Self::Fetch { source, .. } => source.lacks_room(),
+            Self::Unpack { source, .. } => source.lacks_room(),
+            _ => false,
+        }
     }
 
     /// Whether the file handed over is not the package's wheel, or no wheel at all.

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::progress::{Progress, Step};
 use super::seal::remove_dead_seals;
+use super::unpack::lacks_room;
 use crate::regular_file::open_lock;
 
 /// The file that is locked; it stays.
@@ -37,6 +38,13 @@ pub enum LockError {
     /// The caller asked to stop while another process held the lock.
     #[error("cancelled while another process was writing into the folder")]
     Cancelled,
+}
+
+impl LockError {
+    /// Whether there was no room for the folder or its lock file.
+    pub fn lacks_room(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if lacks_room(source))
+    }
 }
 
 /// The exclusive lock on a folder of packages or models, held until dropped; the system drops it for a process

@@ -210,6 +210,22 @@ fn write_error(path: &Path, size_bytes: u64, source: io::Error) -> UnpackError {
     }
 }
 
+impl UnpackError {
+    /// Whether there was no room for a file, on the disk or within the limit on the size of files.
+    pub fn lacks_room(&self) -> bool {
+        match self {
+            Self::DiskFull { .. } => true,
+            Self::Write { source, .. } => lacks_room(source),
+            _ => false,
+        }
+    }
+}
+
+/// Whether a file found no room, on the disk or within the limit on the size of files.
+pub(super) fn lacks_room(error: &io::Error) -> bool {
+    is_disk_full(error) || error.kind() == io::ErrorKind::FileTooLarge
+}
+
 /// Whether there is no room left, on the disk or in the user's share of it.
 pub(super) fn is_disk_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)

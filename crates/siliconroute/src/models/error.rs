@@ -9,7 +9,7 @@ use siliconroute_onnx::{BindError, LoadError, WriteError};
 use siliconroute_store::StoreError;
 
 use crate::error::ErrorKind;
-use crate::space::{HOME_HINT, NoSpace, file_limit_hint, room_hint};
+use crate::space::{HOME_HINT, NoSpace, file_limit_hint, lacks_room, room_hint};
 
 /// A model that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -66,7 +66,7 @@ pub enum ModelError {
         /// The batch size by the shapes.
         bound: u64,
     },
-    /// A synthetic model cannot be written.
+    /// A synthetic model cannot be written where the user wants it.
     #[error(transparent)]
     Generate(#[from] WriteError),
     /// The disk has too little room for a model.
@@ -129,9 +129,30 @@ pub enum ModelError {
 }
 
 impl ModelError {
+    /// Sorts why a model or its folder cannot be written.
+    pub(crate) fn unwritten(error: WriteError, in_home: bool) -> Self {
+        match error {
+            WriteError { path, source } if in_home => Self::Folder { path, source },
+            error => Self::Generate(error),
+        }
+    }
+
+    /// Whether the home has no room for a file beside the store.
+    pub fn lacks_room_in_home(&self) -> bool {
+        match self {
+            Self::NoSpace(no_space) => no_space.in_home,
+            Self::Folder { source, .. } => lacks_room(source),
+            Self::Fetch { source, .. } => source.lacks_room(),
+            Self::Unpack { source, .. } => source.lacks_room(),
+            Self::Lock(source) => source.lacks_room(),
+            _ => false,
+        }
+    }
+
     /// The kind of failure.
     pub fn kind(&self) -> ErrorKind {
         match self {
+            _ if self.lacks_room_in_home() => ErrorKind::Store,
             Self::Unknown { .. }
             | Self::Load { .. }
             | Self::Bind { .. }
