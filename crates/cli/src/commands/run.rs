@@ -1,5 +1,6 @@
 //! `run`: one inference on the best target.
 
+mod floats;
 mod outputs;
 
 use std::process::ExitCode;
@@ -22,6 +23,7 @@ pub(super) fn run(session: &Session<'_>, arguments: &Run) -> Result<ExitCode, Er
     let mut routing = Routing { inferences: Some(1), ..super::routing(&arguments.case)? };
     let model = router.find_model(arguments.case.model(), &mut session.progress())?;
     let mut given = super::given(arguments.case.batch, &arguments.case.shape)?;
+    let mut warnings = Vec::new();
     let arrays = match &arguments.input {
         Some(path) => {
             let arrays = array_file::read_inputs(path, &model.facts.inputs)?;
@@ -37,6 +39,10 @@ pub(super) fn run(session: &Session<'_>, arguments: &Run) -> Result<ExitCode, Er
                         path.display()
                     )));
                 }
+            }
+            warnings.extend(floats::remark("inputs", &arrays));
+            for warning in &warnings {
+                session.output.note(warning);
             }
             arrays
         }
@@ -62,6 +68,10 @@ pub(super) fn run(session: &Session<'_>, arguments: &Run) -> Result<ExitCode, Er
         progress.event(Event::Notice(format!("{} failed ({failure}); trying {next} next", fallen.target)));
     });
     let outcome = routed.infer(arrays)?;
+    if let Some(warning) = floats::remark("outputs", &outcome.outputs) {
+        session.output.note(&warning);
+        warnings.push(warning);
+    }
     if let Some(path) = &arguments.write {
         let written = array_file::write_outputs(path, &outcome.outputs)?;
         for name in written.widened {
@@ -76,6 +86,7 @@ pub(super) fn run(session: &Session<'_>, arguments: &Run) -> Result<ExitCode, Er
             "target": outcome.target, "run_ms": outcome.run_ms, "fell_back": outcome.fell_back,
             "workload": routed.workload(), "workload_inferred": routed.inference(),
             "choice": routed.choice(), "notice": routed.notice(),
+            "warnings": warnings,
             "outputs": outcome.outputs.iter().map(outputs::describe_json).collect::<Vec<_>>(),
             "written": arguments.write,
         }));

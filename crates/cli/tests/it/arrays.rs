@@ -92,6 +92,32 @@ fn files_that_hold_no_arrays_are_refused() {
 }
 
 #[test]
+fn values_that_are_no_finite_numbers_are_told_once_and_refused_by_nobody() {
+    let sandbox = with_sum();
+    let check = |values: &str, expected: &[&str]| {
+        sandbox.write("in.json", format!(r#"{{"a": {values}, "b": [1, 2, 3, 3e38]}}"#));
+        let run = ["run", "-m", "sum.onnx", "-d", "cpu/rten", "--input", "in.json"];
+        let ran = sandbox.succeed(&[&run[..], &["--json"]].concat());
+        let warnings = ran.json()["warnings"].clone();
+        assert_eq!(warnings, serde_json::json!(expected));
+        let shown = sandbox.succeed(&[&run[..], &["--quiet"]].concat());
+        for all in [&ran.err, &shown.err] {
+            assert_eq!(all.matches("no finite numbers").count(), expected.len(), "{all}");
+            assert!(expected.iter().all(|warning| all.contains(&format!("note: {warning}"))), "{all}");
+        }
+    };
+    check("[1, 2, 3, 4]", &[]);
+    check("[1, 2, 3, 3e38]", &["outputs with values that are no finite numbers: `y` (1 inf of 4 elements)"]);
+    check(
+        r#"["NaN", "Infinity", "-Infinity", "NaN"]"#,
+        &[
+            "inputs with values that are no finite numbers: `a` (2 NaN, 1 inf, 1 -inf of 4 elements)",
+            "outputs with values that are no finite numbers: `y` (2 NaN, 1 inf, 1 -inf of 4 elements)",
+        ],
+    );
+}
+
+#[test]
 fn a_truncated_archive_is_refused_wherever_it_is_cut() {
     let sandbox = with_sum();
     write_outputs(&sandbox.path("in.npz"), &[floats("a", &[4]), floats("b", &[4])]).unwrap();

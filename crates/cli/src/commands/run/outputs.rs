@@ -5,7 +5,9 @@
 use std::fmt::Display;
 
 use serde_json::{Value, json};
-use siliconroute_core::tensor::{ElementType, NamedTensor, TensorData};
+use siliconroute_core::tensor::{NamedTensor, TensorData};
+
+use super::floats::Floats;
 
 /// Outputs with more elements are described and not printed.
 const MOST_PRINTED: usize = 16;
@@ -36,8 +38,7 @@ pub(super) fn describe_json(output: &NamedTensor) -> Value {
         "name": output.name, "element": tensor.element(), "shape": tensor.shape(), "values": values,
     });
     if let Some(floats) = Floats::of(tensor.data()) {
-        document["not_finite"] =
-            json!({"nan": floats.nan, "inf": floats.infinite, "-inf": floats.minus_infinite});
+        document["not_finite"] = floats.not_finite_json();
         document["range"] = json!(floats.range.map(|(low, high)| [low, high]));
     }
     document
@@ -113,51 +114,6 @@ fn integer_range<T: Ord + Display>(values: &[T]) -> String {
     match (values.iter().min(), values.iter().max()) {
         (Some(low), Some(high)) => format!("from {low} to {high}"),
         _ => String::new(),
-    }
-}
-
-/// What a tensor of floats holds.
-#[derive(Debug, Default)]
-struct Floats {
-    count: usize,
-    nan: usize,
-    infinite: usize,
-    minus_infinite: usize,
-    /// The least and the largest finite value.
-    range: Option<(f64, f64)>,
-}
-
-impl Floats {
-    /// Counts the elements; `None` when they are no floats.
-    fn of(data: &TensorData) -> Option<Self> {
-        let mut floats = Self { count: data.len(), ..Self::default() };
-        let are_floats = data.visit_floats(|value| {
-            if value.is_nan() {
-                floats.nan += 1;
-            } else if value.is_infinite() && value > 0.0 {
-                floats.infinite += 1;
-            } else if value.is_infinite() {
-                floats.minus_infinite += 1;
-            } else {
-                let (low, high) = floats.range.unwrap_or((value, value));
-                floats.range = Some((low.min(value), high.max(value)));
-            }
-        });
-        are_floats.then_some(floats)
-    }
-
-    fn sentence(&self, element: ElementType) -> String {
-        let show = |value: f64| match element {
-            ElementType::Float64 => format!("{value:?}"),
-            _ => format!("{:?}", value as f32),
-        };
-        let range = self.range.map(|(low, high)| format!("from {} to {}", show(low), show(high)));
-        let odd = [(self.nan, "NaN"), (self.infinite, "inf"), (self.minus_infinite, "-inf")];
-        let odd = odd.into_iter().filter(|(count, _)| *count > 0).map(|(count, name)| match count {
-            all if all == self.count => format!("all {name}"),
-            _ => format!("{count} {name}"),
-        });
-        range.into_iter().chain(odd).collect::<Vec<_>>().join(", ")
     }
 }
 
