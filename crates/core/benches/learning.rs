@@ -1,18 +1,23 @@
-//! Times learning while serving, with 16 targets and 1,000 cases that runs have told of: a decision, one that may explore, a
-//! run that is taken over into a snapshot of its own, and the same with what a copy costs.
+//! Times learning while serving, with 16 targets and 1,000 cases that runs have told of: first what the state of the machine
+//! adds to a decision, in turns with a bare look into a table; then a decision, one that may explore, a run that is taken
+//! over into a snapshot of its own, and the same with what a copy costs.
 //!
-//! Run with `cargo bench -p siliconroute-core --bench learning`.
+//! Run with `cargo bench -p siliconroute-core --bench learning`, or with `-- contexts` for the first part alone.
 
-use std::collections::BTreeMap;
+#![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
 
-use siliconroute_core::decide::{Context, Limits, Query, Rules, decide_live};
+use std::collections::{BTreeMap, HashMap};
+use std::hint::black_box;
+use std::time::Instant;
+
+use siliconroute_core::decide::{ChipNow, Context, Limits, Query, Rules, decide, decide_live};
 use siliconroute_core::knowledge::{Knowledge, KnowledgeBuilder, TargetIndex, TrialFacts};
 use siliconroute_core::learning::{Explorer, Live, Run};
-use siliconroute_core::statistics::{Draws, summarise};
+use siliconroute_core::statistics::{CONFIDENCE, Draws, median, median_interval, summarise};
 use siliconroute_core::trial::OutputCheck;
 use siliconroute_core::{
-    AccuracyClass, Bindings, Case, CaseFacts, ChipKey, ChipKind, Family, Goal, ModelId, ProviderName, Target,
-    TargetKey, Workload,
+    AccuracyClass, Bindings, Case, CaseFacts, CaseId, ChipKey, ChipKind, Family, Goal, ModelId, ProviderName,
+    Target, TargetKey, Workload,
 };
 
 const TARGETS: usize = 16;
@@ -20,9 +25,99 @@ const CASES: usize = 1_000;
 /// A sample goes through all cases once, so that no sample finds what it reads in the nearest cache already.
 const EACH_CASE: u32 = CASES as u32;
 const SECOND_NS: u64 = 1_000_000_000;
+/// Turns of each way to decide; one goes through all cases.
+const TURNS: usize = 400;
 
 fn main() {
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    match &words[..] {
+        [] => report_contexts(),
+        [only] if only == "contexts" => return report_contexts(),
+        _ => {}
+    }
     divan::main();
+}
+
+/// What a decision is told of the machine.
+fn contexts() -> [(&'static str, Context); 3] {
+    let chip = |index: usize, busy: f64, celsius: f64| ChipNow {
+        chip: ChipKey(format!("chip-{index}")),
+        busy_percent: Some(busy),
+        celsius: Some(celsius),
+    };
+    let machine = Context {
+        power_plan: Some("balanced".to_owned()),
+        free_memory_bytes: Some(4 << 30),
+        chips: [chip(0, 5.0, 50.0), chip(1, 40.0, 60.0), chip(2, 95.0, 70.0), chip(3, 10.0, 80.0)]
+            .into_iter()
+            .collect(),
+        ..Context::default()
+    };
+    let battery = Context { charge_on_battery_percent: Some(20.0), ..machine.clone() };
+    [
+        ("nothing of the machine", Context::default()),
+        ("load, heat and memory", machine),
+        ("the same on a low battery", battery),
+    ]
+}
+
+/// A way to decide for a case, with its name.
+type Way<'w> = (String, Box<dyn Fn(&Case) + 'w>);
+
+/// Prints what each context adds to a decision, beside a look into a table of the fastest targets: all in turns.
+fn report_contexts() {
+    let World { knowledge, live, cases } = world();
+    let times: HashMap<CaseId, [f64; TARGETS]> =
+        cases.iter().map(|case| (case.id, std::array::from_fn(time_ns))).collect();
+    let (contexts, knowledge, live, times) = (&contexts(), &knowledge, &live, &times);
+    let mut ways: Vec<Way<'_>> = vec![(
+        "a look into a table".to_owned(),
+        Box::new(move |case: &Case| {
+            let row = &black_box(times)[&case.id];
+            let fastest = (0..TARGETS).min_by(|a, b| row[*a].total_cmp(&row[*b]));
+            black_box(fastest);
+        }),
+    )];
+    for (what, context) in contexts {
+        let way = move |case: &Case| {
+            black_box(decide(black_box(knowledge), &query(case), black_box(context)).chosen);
+        };
+        ways.push((format!("measured, told {what}"), Box::new(way)));
+    }
+    for (what, context) in contexts {
+        let way = move |case: &Case| {
+            let decision =
+                decide_live(black_box(knowledge), Some(black_box(live)), &query(case), black_box(context));
+            black_box(decision.chosen);
+        };
+        ways.push((format!("with runs, told {what}"), Box::new(way)));
+    }
+    let mut all_ns = vec![Vec::new(); ways.len()];
+    for turn in 0..TURNS {
+        // The order changes, so that drift hits all alike, and each way follows every other, whose traces are in the caches. The
+        // number of ways is prime, so that any stride reaches all.
+        let stride = 1 + turn % (ways.len() - 1);
+        for place in 0..ways.len() {
+            let way = (turn + place * stride) % ways.len();
+            let start = Instant::now();
+            cases.iter().for_each(&ways[way].1);
+            all_ns[way].push(start.elapsed().as_secs_f64() * 1e9 / cases.len() as f64);
+        }
+    }
+    println!("a decision among {TARGETS} targets, {CASES} cases in each of {TURNS} turns:");
+    for (index, ((what, _), own)) in ways.iter().zip(&all_ns).enumerate() {
+        // Each is set against the one of its kind that is told nothing, the table against none.
+        let plain = if index == 0 { 0 } else { index - (index - 1) % contexts.len() };
+        let ratios: Vec<f64> = own.iter().zip(&all_ns[plain]).map(|(own, plain)| own / plain).collect();
+        let interval = median_interval(&ratios, CONFIDENCE).expect("hundreds of turns have an interval");
+        println!(
+            "  {what:<44} {:>6.0} ns, × {:.3} [{:.3} – {:.3}]",
+            median(own).expect("some turns"),
+            median(&ratios).expect("some turns"),
+            interval.low,
+            interval.high
+        );
+    }
 }
 
 struct World {
@@ -125,8 +220,7 @@ fn decision(bencher: divan::Bencher<'_, '_>) {
     let mut cases = cases.iter().cycle();
     bencher.bench_local(|| {
         let case = cases.next().expect("a cycle does not end");
-        decide_live(divan::black_box(&knowledge), Some(divan::black_box(&live)), &query(case), &context)
-            .chosen
+        decide_live(black_box(&knowledge), Some(black_box(&live)), &query(case), &context).chosen
     });
 }
 
@@ -169,6 +263,6 @@ fn snapshot_update(bencher: divan::Bencher<'_, '_>) {
         let time_ns = time_ns(3) * (0.05 * draws.normal()).exp();
         live.observe(&knowledge, &run(&cases[at as usize % CASES], 3, time_ns, at));
         published = std::sync::Arc::new(live.clone());
-        divan::black_box(&published);
+        black_box(&published);
     });
 }
