@@ -3,6 +3,7 @@
 //! Invariant: whenever the program ends, what was measured up to then is in the store.
 
 mod budget;
+mod missing;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use siliconroute_store::{CampaignState, NewCampaign, StoredCampaign, TargetId, T
 
 use self::budget::PassedOver;
 pub(crate) use self::budget::Share;
+pub use self::missing::Missing;
 use crate::campaign::{CaseToMeasure, Closing, Sampling, Setting, Surroundings as _, Workers, measure_case};
 use crate::compare::sessions_missing;
 use crate::discovery::Found;
@@ -98,6 +100,8 @@ pub struct Measured {
     pub trials: Vec<Trial>,
     /// Whether the user stopped it.
     pub interrupted: bool,
+    /// What the user's stop kept from being measured.
+    pub missing: Vec<Missing>,
     /// Whether a job was left without any trial, since the budget had no room for it.
     pub out_of_time: bool,
     /// What the campaign told while it ran, such as targets and cases that were left out.
@@ -282,6 +286,7 @@ impl Running<'_> {
             campaign: self.id,
             trials: Vec::new(),
             interrupted: false,
+            missing: Vec::new(),
             out_of_time: false,
             notices: Vec::new(),
         };
@@ -343,14 +348,17 @@ impl Running<'_> {
             _ => Some(router.plan(jobs, self.targets, order)?),
         };
         let mut left_out = PassedOver::default();
+        // Jobs that the user's stop left unfinished, each with the targets that lack their trial.
+        let mut unfinished: Vec<(usize, Vec<TargetKey>)> = Vec::new();
         for (index, job) in jobs.iter().enumerate().skip(begin) {
-            if router.is_cancelled() {
-                measured.interrupted = true;
-                break;
-            }
             if let Some(trials) = take_session(earlier, job, order.sampling) {
                 measured.trials.extend(trials);
                 listener.event(Event::StepDone);
+                continue;
+            }
+            if router.is_cancelled() {
+                measured.interrupted = true;
+                unfinished.push((index, job.targets.clone()));
                 continue;
             }
             // Another session is one in another process: layout in memory and placement of threads are drawn anew.
@@ -389,7 +397,15 @@ impl Running<'_> {
             }
             measured.interrupted |= router.is_cancelled();
             // Half a session of a model to learn from would count as a whole one.
-            if !measured.interrupted || order.purpose == Purpose::Bench {
+            let is_kept = !measured.interrupted || order.purpose == Purpose::Bench;
+            if measured.interrupted {
+                let whole = |key: &TargetKey| {
+                    let mut own = trials.iter().map(|(_, trial)| trial).filter(|trial| trial.target == *key);
+                    is_kept && own.clone().next().is_some() && !own.any(was_cut_short)
+                };
+                unfinished.push((index, job.targets.iter().filter(|key| !whole(key)).cloned().collect()));
+            }
+            if is_kept {
                 for (found, trial) in trials {
                     let row = self.target_row(&found)?;
                     router.store.record_trial(self.id, row, &trial)?;
@@ -398,6 +414,8 @@ impl Running<'_> {
             }
             listener.event(Event::StepDone);
         }
+        let lacking: Vec<_> = unfinished.iter().map(|(index, targets)| (*index, &targets[..])).collect();
+        measured.missing = Missing::of(jobs, &lacking);
         measured.out_of_time |= !left_out.is_empty();
         for text in left_out.sentences(jobs) {
             measured.tell(text, listener);

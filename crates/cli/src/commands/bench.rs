@@ -16,7 +16,7 @@ use siliconroute::campaign::Sampling;
 use siliconroute::compare::{Compared, compare_targets, judge_all, suspicion};
 use siliconroute::discovery::Found;
 use siliconroute::event::{Event, Listener as _, Stage};
-use siliconroute::measure::{CampaignId, Job, Measured, Order};
+use siliconroute::measure::{CampaignId, Job, Measured, Missing, Order};
 use siliconroute::plan::Plan;
 use siliconroute::run::require_target;
 use siliconroute::settings::parse_workload;
@@ -85,7 +85,12 @@ pub(super) fn run(session: &Session<'_>, arguments: &Bench) -> Result<ExitCode, 
         }
     }
     progress.event(Event::Begin { stage: Stage::Learning, steps: Some(jobs.len() as u64) });
-    let measured = session.router.measure(&jobs, &targets, &order, &mut progress)?;
+    let measured =
+        session.router.measure(&jobs, &targets, &order, &mut progress).map_err(|error| match error {
+            // It waited for another program, so nothing was measured at all.
+            Error::Interrupted => ending::interrupted(&Missing::all(&jobs)),
+            other => other,
+        })?;
     progress.event(Event::End(String::new()));
     let all = configurations(&jobs, &measured);
     let compared = compare(arguments, &all, &measured, &chosen);

@@ -55,6 +55,52 @@ fn an_interrupted_benchmark_is_one_document_of_what_was_measured() {
     assert_eq!(document["schema"], "siliconroute.bench/1");
     assert_eq!((&document["interrupted"], &document["error"]["exit_code"]), (&true.into(), &130.into()));
     assert!(!document["results"].as_array().unwrap().is_empty(), "{document}");
+    // Both cases were to have 1000 sessions, and each is named with what it lacks.
+    let missing = document["missing"].as_array().unwrap();
+    assert_eq!(missing.len(), 2, "{document}");
+    for part in missing {
+        let lacking = part["sessions"].as_u64().unwrap();
+        assert!((1..1000).contains(&lacking) && part["of_sessions"] == 1000, "{part}");
+        let said = format!("{} sustained ({lacking} of 1000 sessions)", part["case"].as_str().unwrap());
+        assert!(messages.contains(&said), "{said} is not in: {messages}");
+    }
+}
+
+#[test]
+fn an_interrupted_benchmark_names_what_it_did_not_reach() {
+    let sandbox = Sandbox::new();
+    let arguments = [ENDLESS, &["--batch", "1,2", "--workload", "sustained,cold_start"]].concat();
+    let mut running = Running::start(&sandbox, &arguments);
+    running.wait_for("measuring  1/4");
+    running.signal("INT");
+    let (status, out, messages) = running.end();
+    assert_eq!(status.code(), Some(130), "{messages}");
+    let document: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let missing = document["missing"].as_array().unwrap();
+    assert_eq!(missing.len(), 4, "{document}");
+    let message = document["error"]["message"].as_str().unwrap();
+    assert!(messages.contains("; missing: ") && messages.contains(message), "{messages}");
+    for part in missing {
+        assert_eq!((&part["sessions"], &part["all_targets"]), (&1.into(), &true.into()), "{part}");
+        let [case, workload] = ["case", "workload"].map(|key| part[key].as_str().unwrap());
+        assert!(message.contains(&format!("{case} {workload}")), "{message}");
+    }
+    let hint = document["error"]["hint"].as_str().unwrap();
+    assert!(hint.contains("--resume"), "{hint}");
+}
+
+#[test]
+fn a_benchmark_that_was_interrupted_before_its_turn_misses_all() {
+    let sandbox = Sandbox::new();
+    sandbox.succeed(&["devices"]);
+    let lock = std::fs::File::create(sandbox.home().join("measuring.lock")).unwrap();
+    lock.lock().unwrap();
+    let mut waiting = Running::start(&sandbox, ENDLESS);
+    waiting.wait_for("another program is measuring");
+    waiting.signal("INT");
+    let (status, _, messages) = waiting.end();
+    assert_eq!(status.code(), Some(130), "{messages}");
+    assert!(messages.contains(&format!("missing: {MODEL}")) && messages.contains("sustained"), "{messages}");
 }
 
 #[test]

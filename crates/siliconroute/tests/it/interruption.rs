@@ -1,5 +1,6 @@
 //! A start that is stopped goes on where it was.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +11,7 @@ use siliconroute::{Error, Router};
 use siliconroute_core::trial::Purpose;
 use siliconroute_store::{CampaignState, NewCampaign};
 
-use crate::simulated::{DECIDED, GPU, LEARNED, Notices, SUSTAINED, Simulated, key, question};
+use crate::simulated::{DECIDED, GPU, LEARNED, Notices, ORT, SUSTAINED, Simulated, StopAt, key, question};
 
 #[test]
 fn an_interrupted_start_goes_on_with_what_is_missing() {
@@ -95,6 +96,33 @@ fn a_campaign_whose_program_is_gone_ended_early() {
     let states: Vec<_> = router.store().campaigns().unwrap().iter().map(|it| it.state).collect();
     assert_eq!(states, [CampaignState::Interrupted, CampaignState::Finished]);
     assert_eq!(told(), None);
+}
+
+#[test]
+fn an_interrupted_benchmark_tells_what_it_misses() {
+    let simulated = Simulated::usual();
+    let cancelled = Arc::new(AtomicBool::new(false));
+    let mut options = simulated.home.options(&simulated.launcher);
+    options.cancelled = Arc::clone(&cancelled);
+    let router = Router::open(options).unwrap();
+    let targets = router.targets(&mut Silent).unwrap();
+    let asked = [1, 2].map(|batch| question(&router, "mlp-128w-4l", batch));
+    let job = |index: usize| Job {
+        model: asked[index].model.clone(),
+        case: asked[index].case.clone(),
+        workload: SUSTAINED,
+        targets: vec![key(ORT), key(GPU)],
+    };
+    let jobs = [job(0), job(1), job(0), job(1)];
+    let (sampling, mut stop) = (router.sampling(), StopAt { step: "mlp-128w-4l", left: 3, cancelled });
+    let order = Order::new(Purpose::Bench, &sampling);
+    let measured = router.measure(&jobs, &targets, &order, &mut stop).unwrap();
+    assert!(measured.interrupted);
+    let missing: Vec<_> =
+        measured.missing.iter().map(|it| (it.case_id, it.sessions, it.of_sessions)).collect();
+    assert_eq!(missing, asked.map(|question| (question.case.id, 1, 2)));
+    assert!(measured.missing.iter().all(|it| it.all_targets && it.targets == [key(ORT), key(GPU)]));
+    assert!(measured.missing[1].to_string().ends_with(" sustained (1 of 2 sessions)"));
 }
 
 #[test]

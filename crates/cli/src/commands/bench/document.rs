@@ -31,6 +31,7 @@ pub(super) fn document(
         && compared.is_empty()
     {
         only["interrupted"] = json!(measured.interrupted);
+        only["missing"] = json!(measured.missing);
         only["notices"] = json!(measured.notices);
         return only.take();
     }
@@ -38,6 +39,7 @@ pub(super) fn document(
         "schema": "siliconroute.bench/1",
         "campaign": measured.campaign.to_string(),
         "interrupted": measured.interrupted,
+        "missing": measured.missing,
         "notices": measured.notices,
         "results": results,
         "configurations": configurations.iter().map(configuration_document).collect::<Vec<_>>(),

@@ -5,7 +5,7 @@
 
 use siliconroute::campaign::all_refuse;
 use siliconroute::machine::brief;
-use siliconroute::measure::{Job, Measured};
+use siliconroute::measure::{Job, Measured, Missing};
 use siliconroute::{Error, ErrorKind};
 use siliconroute_core::Workload;
 
@@ -15,7 +15,7 @@ use crate::output::Output;
 /// The failure that a benchmark amounts to; `None` where every case was measured.
 pub(super) fn failure(jobs: &[Job], all: &[Configuration<'_>], measured: &Measured) -> Option<Error> {
     if measured.interrupted {
-        return Some(Error::Interrupted);
+        return Some(interrupted(&measured.missing));
     }
     let mut asked: Vec<&Job> = Vec::new();
     for job in jobs {
@@ -40,6 +40,23 @@ pub(super) fn failure(jobs: &[Job], all: &[Configuration<'_>], measured: &Measur
             "`siliconroute doctor` shows what is wrong with a target; `siliconroute devices` lists all targets".to_owned()
         }),
     })
+}
+
+/// The most parts of a campaign that a message names.
+const NAMED: usize = 8;
+
+/// An interrupt, with what it kept from being measured.
+pub(super) fn interrupted(missing: &[Missing]) -> Error {
+    let usual = Error::Interrupted;
+    if missing.is_empty() {
+        return usual;
+    }
+    let mut named: Vec<String> = missing.iter().take(NAMED).map(ToString::to_string).collect();
+    if missing.len() > NAMED {
+        named.push(format!("{} more", missing.len() - NAMED));
+    }
+    let message = format!("{usual}; missing: {}", named.join("; "));
+    Error::Finding { kind: ErrorKind::Interrupted, message, advice: usual.hint() }
 }
 
 /// Tells what failed beside measurements of the same case; what was not measured at all is the failure.
