@@ -94,7 +94,11 @@ pub(super) fn run(session: &Session<'_>, arguments: &Bench) -> Result<ExitCode, 
     progress.event(Event::End(String::new()));
     let all = configurations(&jobs, &measured);
     let compared = compare(arguments, &all, &measured, &chosen);
-    let failure = ending::failure(&jobs, &all, &measured);
+    let needed = match budget {
+        Some(_) if measured.out_of_time => Some(session.router.plan(&jobs, &targets, &order)?.expected()),
+        _ => None,
+    };
+    let failure = ending::failure(&jobs, &all, &measured, needed);
     if session.output.json {
         let document = document::document(&all, &measured, &compared, arguments.energy);
         session.output.document_with(document, failure.as_ref());
@@ -103,6 +107,9 @@ pub(super) fn run(session: &Session<'_>, arguments: &Bench) -> Result<ExitCode, 
         tell_session_spreads(session, &targets, &all)?;
     }
     ending::tell_failures(session.output, &all);
+    if let (Some(needed), None) = (needed, &failure) {
+        session.output.note(ending::budget_advice(needed));
+    }
     failure.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 

@@ -229,6 +229,24 @@ fn a_plan_is_shown_and_a_budget_kept() {
 }
 
 #[test]
+fn a_budget_without_room_is_told_with_one_that_would_do() {
+    let sandbox = Sandbox::new();
+    let bench = ["bench", "-m", MODEL, "--batch", "1,2,4", "--time", "0.01"];
+    let small = [&bench[..], &["--budget", "0.001"]].concat();
+    let ran = sandbox.run(&[&small[..], &["--json"]].concat());
+    assert_eq!(ran.code(), Some(1), "{}", ran.err);
+    let hint = ran.json()["error"]["hint"].as_str().unwrap().to_owned();
+    let plan = sandbox.document("siliconroute.plan/1", &[&bench[..], &["--plan"]].concat());
+    let needed = plan["expected_s"].as_f64().unwrap().ceil().max(1.0);
+    assert!(hint.contains(&format!("give --budget {needed:.0},")), "{hint} for {plan}");
+    assert!(ran.err.contains(&format!("hint: {hint}")), "{}", ran.err);
+    // Sessions that the budget left out fail nothing, and are told alike.
+    let fewer = ["bench", "-m", MODEL, "--sessions", "1000", "--time", "0.01", "--budget", "1"];
+    let told = sandbox.succeed(&fewer).err;
+    assert!(told.contains("of 1000 sessions") && told.contains("give --budget "), "{told}");
+}
+
+#[test]
 fn throughput_counts_all_sessions() {
     let sandbox = Sandbox::new();
     let arguments = ["bench", "-m", MODEL, "--concurrency", "2", "--time", "0.2"];

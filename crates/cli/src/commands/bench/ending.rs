@@ -3,6 +3,8 @@
 //! Invariant: it succeeds only if every case has a measurement in every workload that was asked for; what failed
 //! beside one is told and fails nothing.
 
+use std::time::Duration;
+
 use siliconroute::campaign::all_refuse;
 use siliconroute::machine::brief;
 use siliconroute::measure::{Job, Measured, Missing};
@@ -12,8 +14,14 @@ use siliconroute_core::Workload;
 use super::configuration::Configuration;
 use crate::output::Output;
 
-/// The failure that a benchmark amounts to; `None` where every case was measured.
-pub(super) fn failure(jobs: &[Job], all: &[Configuration<'_>], measured: &Measured) -> Option<Error> {
+/// The failure that a benchmark amounts to; `None` where every case was measured. `needed` is what all of it is expected to
+/// take, where a budget had no room for a case.
+pub(super) fn failure(
+    jobs: &[Job],
+    all: &[Configuration<'_>],
+    measured: &Measured,
+    needed: Option<Duration>,
+) -> Option<Error> {
     if measured.interrupted {
         return Some(interrupted(&measured.missing));
     }
@@ -34,7 +42,9 @@ pub(super) fn failure(jobs: &[Job], all: &[Configuration<'_>], measured: &Measur
     Some(Error::Finding {
         kind: if refused { ErrorKind::Usage } else { ErrorKind::WorkFailed },
         message: format!("not measured: {}", told.join("; ")),
-        advice: Some(if refused {
+        advice: Some(if let Some(needed) = needed {
+            budget_advice(needed)
+        } else if refused {
             "see that the model is what you mean, and that its operators are known to an engine".to_owned()
         } else {
             "`siliconroute doctor` shows what is wrong with a target; `siliconroute devices` lists all targets".to_owned()
@@ -66,6 +76,14 @@ pub(super) fn tell_failures(output: &Output, all: &[Configuration<'_>]) {
             output.note(format!("not measured: {} on {}: {}", label(one.job), one.target, brief(&failure)));
         }
     }
+}
+
+/// What budget would do. Cut samples and warm-ups fit into less, but how little the machine decides.
+pub(super) fn budget_advice(needed: Duration) -> String {
+    let seconds = needed.as_secs_f64().ceil().max(1.0);
+    format!(
+        "all of it takes about {seconds:.0} s, as --plan shows case by case: give --budget {seconds:.0}, or fewer cases"
+    )
 }
 
 fn is_same(one: &Job, other: &Job) -> bool {
