@@ -11,6 +11,7 @@ use siliconroute_core::fleet::{ChipModel, FleetCase, FleetTarget, FleetTime, uni
 use siliconroute_core::knowledge::ImportedFacts;
 use siliconroute_core::trial::OutputCheck;
 use siliconroute_core::{Chip, ChipKind, TargetKey};
+use siliconroute_engine::onnxruntime::Automatic;
 use siliconroute_hardware::clean_cpu_name;
 pub use siliconroute_store::StoredOrigin;
 use siliconroute_store::{NewOrigin, OriginId, StoredImport, StoredTrial, TrialFilter};
@@ -38,6 +39,9 @@ pub struct Exported {
     pub left_out: usize,
     /// Why the first of them was left out.
     pub first_fault: Option<String>,
+    /// Sessions of what another program chose for itself, such as `ort-max-performance`, by name. Those are measured to
+    /// evaluate decisions and are no targets, so none is in the file.
+    pub baselines: BTreeMap<String, usize>,
 }
 
 /// What was imported.
@@ -58,6 +62,8 @@ pub struct ImportedOrigin {
 struct Own {
     cases: Vec<FleetCase>,
     times: Vec<FleetTime>,
+    /// Sessions of others that choose for themselves, by name.
+    baselines: BTreeMap<String, usize>,
 }
 
 impl Router {
@@ -90,6 +96,7 @@ impl Router {
             sessions: written.times,
             left_out: written.left_out,
             first_fault: written.first_fault,
+            baselines: own.baselines,
         })
     }
 
@@ -179,9 +186,11 @@ impl Router {
             TrialFilter { hardware_id: Some(self.machine.hardware_id.clone()), ..TrialFilter::default() };
         let chips: HashMap<_, _> =
             self.store.chips()?.into_iter().map(|chip| (chip.key.clone(), chip)).collect();
-        let targets: HashMap<_, _> = self
-            .store
-            .targets()?
+        let (others, stored): (Vec<_>, Vec<_>) =
+            self.store.targets()?.into_iter().partition(|stored| Automatic::of(&stored.target.key).is_some());
+        let others: HashMap<_, _> =
+            others.into_iter().map(|it| (it.id, it.target.provider.to_string())).collect();
+        let targets: HashMap<_, _> = stored
             .into_iter()
             .filter_map(|stored| {
                 let chip = chips.get(&stored.target.chip)?;
@@ -189,13 +198,19 @@ impl Router {
             })
             .collect();
         let trials = self.store.trial_summaries(&filter)?;
-        let honest = trials.iter().filter(|trial| is_fit_to_learn_from(trial));
+        let honest = || trials.iter().filter(|trial| is_fit_to_learn_from(trial));
+        let mut baselines = BTreeMap::new();
+        for name in
+            honest().filter(|trial| trial.outcome.is_ok()).filter_map(|trial| others.get(&trial.target_id))
+        {
+            *baselines.entry(name.clone()).or_default() += 1;
+        }
         let times: Vec<_> =
-            honest.filter_map(|trial| fleet_time(trial, targets.get(&trial.target_id)?)).collect();
+            honest().filter_map(|trial| fleet_time(trial, targets.get(&trial.target_id)?)).collect();
         let measured: BTreeSet<_> = times.iter().map(|time| time.case).collect();
         let cases = self.store.cases()?.into_iter().filter(|case| measured.contains(&case.id));
         let cases = cases.map(|case| FleetCase::new(case.id, case.model, case.facts)).collect();
-        Ok(Own { cases, times })
+        Ok(Own { cases, times, baselines })
     }
 
     /// What a target of this machine is to others; `None` where its chip is imitated or its key tells another chip.

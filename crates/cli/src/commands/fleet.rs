@@ -1,5 +1,6 @@
 //! `export` and `import`: measurements for other machines and from them.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
@@ -26,18 +27,33 @@ pub(super) fn export(session: &Session<'_>, arguments: &Export) -> Result<ExitCo
             "schema": "siliconroute.export/1", "file": exported.file, "bytes": exported.bytes,
             "hardware_id": exported.hardware_id, "cases": exported.cases, "sessions": exported.sessions,
             "left_out": exported.left_out, "first_fault": exported.first_fault,
+            "baselines_left_out": exported.baselines,
         }));
     } else {
         output.line(format!(
-            "{}: {} of {} on {}, {}",
+            "{}: {} of {} on {}, {}{}",
             exported.file.display(),
             counted(exported.sessions, "session"),
             counted(exported.cases, "case"),
             exported.hardware_id,
             bytes(exported.bytes as u64),
+            of_baselines(&exported.baselines),
         ));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is said of sessions that are in no file, since what they measure is no target.
+fn of_baselines(sessions: &BTreeMap<String, usize>) -> String {
+    let names: Vec<&str> = sessions.keys().map(String::as_str).collect();
+    match sessions.values().sum() {
+        0 => String::new(),
+        count => format!(
+            "; {} of {} left out, since what another program chooses for itself is no target",
+            counted(count, "session"),
+            names.join(", ")
+        ),
+    }
 }
 
 pub(super) fn import(session: &Session<'_>, arguments: &Import) -> Result<ExitCode, Error> {
@@ -125,4 +141,20 @@ fn sentence(imported: &ImportedOrigin) -> String {
         origin.hardware_id,
         imported.known_cases
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_of_baselines_are_counted_with_the_reason() {
+        assert_eq!(of_baselines(&BTreeMap::new()), "");
+        let sessions =
+            [("openvino-auto", 1), ("ort-prefer-cpu", 3)].map(|(name, count)| (name.to_owned(), count));
+        assert_eq!(
+            of_baselines(&sessions.into()),
+            "; 4 sessions of openvino-auto, ort-prefer-cpu left out, since what another program chooses for itself is no target"
+        );
+    }
 }

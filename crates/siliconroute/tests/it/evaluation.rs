@@ -243,6 +243,16 @@ fn an_evaluation_measures_every_workload_beside_what_others_choose() {
     let again = router.learn(&targets).unwrap();
     assert!(again.trials.iter().all(|trial| !trial.target.as_str().starts_with("auto/")));
     assert_eq!(again.knowledge.targets().len(), 3);
+    // Nor do they leave for other machines, and that is no fault of theirs.
+    let file = simulated.home.path().join("knowledge.jsonl");
+    let exported = router.export_knowledge(&file).unwrap();
+    // Simulated times repeat, which no real ones do.
+    let fault = exported.first_fault.unwrap_or_default();
+    assert!(fault.is_empty() || fault.contains("the same session"), "{fault}");
+    let names: Vec<&str> = exported.baselines.keys().map(String::as_str).collect();
+    assert_eq!(names, ["ort-max-performance", "ort-prefer-cpu"]);
+    assert!(exported.baselines.values().all(|sessions| *sessions > 0));
+    assert!(!std::fs::read_to_string(&file).unwrap().contains("ort-"));
 }
 
 #[test]
