@@ -40,6 +40,9 @@ pub(crate) struct Arguments {
     // Only `--profile-info` does without one.
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
+    /// The names of the command and of those inside of it, as they were given.
+    #[arg(skip)]
+    given: Vec<String>,
 }
 
 /// The command line as clap knows it.
@@ -58,10 +61,30 @@ pub(crate) fn command() -> clap::Command {
 /// # Errors
 /// When they are not understood, or help is asked for.
 pub(crate) fn parse() -> Result<Arguments, clap::Error> {
-    Arguments::from_arg_matches(&command().try_get_matches()?)
+    Arguments::of(&command().try_get_matches()?)
 }
 
 impl Arguments {
+    /// The arguments with the names of their commands.
+    fn of(matches: &clap::ArgMatches) -> Result<Self, clap::Error> {
+        let named = |within: &clap::ArgMatches| {
+            within.subcommand().map(|(name, inner)| (name.to_owned(), inner.clone()))
+        };
+        let names = std::iter::successors(named(matches), |(_, inner)| named(inner)).map(|(name, _)| name);
+        Ok(Self { given: names.collect(), ..Self::from_arg_matches(matches)? })
+    }
+
+    /// A refusal with the usage of the command that was given.
+    pub(crate) fn misuse(&self, kind: clap::error::ErrorKind, message: &str) -> clap::Error {
+        let mut root = command();
+        root.build();
+        let mut asked = &mut root;
+        for name in &self.given {
+            asked = asked.find_subcommand_mut(name).expect("it was given");
+        }
+        asked.error(kind, message)
+    }
+
     /// Whether standard output is for one JSON document.
     pub(crate) fn wants_document(&self) -> bool {
         let format = match &self.command {

@@ -43,12 +43,10 @@ fn main() -> ExitCode {
         Err(error) => return usage::refuse(error),
     };
     if let Some(contradiction) = arguments.contradiction() {
-        let mut command = arguments::command();
-        return usage::refuse(command.error(Misuse::ArgumentConflict, contradiction));
+        return usage::refuse(arguments.misuse(Misuse::ArgumentConflict, &contradiction));
     }
     if arguments.command.is_none() && !arguments.global.profile_info {
-        let mut command = arguments::command();
-        return usage::refuse(command.error(Misuse::MissingSubcommand, NO_COMMAND));
+        return usage::refuse(arguments.misuse(Misuse::MissingSubcommand, NO_COMMAND));
     }
     start_logging(arguments.global.verbose);
     let cancelled = Arc::new(AtomicBool::new(false));

@@ -5,8 +5,15 @@ use super::*;
 /// Whether a line is taken, and what is said of one that is not.
 fn refusal(line: &str) -> Option<String> {
     let words = std::iter::once("siliconroute").chain(line.split_whitespace());
-    match command().try_get_matches_from(words).and_then(|matches| Arguments::from_arg_matches(&matches)) {
-        Ok(arguments) => arguments.contradiction(),
+    match command().try_get_matches_from(words).and_then(|matches| Arguments::of(&matches)) {
+        Ok(arguments) => {
+            let said = arguments.contradiction()?;
+            let told = arguments.misuse(clap::error::ErrorKind::ArgumentConflict, &said).to_string();
+            let named: Vec<&str> =
+                line.split_whitespace().take_while(|word| !word.starts_with('-')).collect();
+            assert!(told.contains(&format!("Usage: siliconroute {}", named[0])), "{told}");
+            Some(said)
+        }
         Err(error) => Some(error.to_string()),
     }
 }
