@@ -21,7 +21,7 @@ use siliconroute::plan::Plan;
 use siliconroute::run::require_target;
 use siliconroute::settings::parse_workload;
 use siliconroute::{Error, Targets};
-use siliconroute_core::statistics::{Replication, SessionSpread};
+use siliconroute_core::statistics::Replication;
 use siliconroute_core::target::SessionSettings;
 use siliconroute_core::trial::{FileCache, Preparation, Purpose};
 use siliconroute_core::{Case, TargetKey, Workload};
@@ -392,19 +392,10 @@ fn tell_session_spreads(
         return Ok(());
     }
     let learned = session.router.learn(targets)?;
-    let known: Vec<String> = alone
+    let known = alone
         .into_iter()
-        .filter_map(|(target, workload)| {
-            let SessionSpread { spread, sessions, .. } = learned.session_spread(target, workload)?;
-            Some(format!("{target} {workload} ± {:.1} % (n = {sessions})", spread * 100.0))
-        })
-        .collect();
-    let text = "intervals of one session say nothing of the next; take several with --sessions";
-    session.output.note(if known.is_empty() {
-        text.to_owned()
-    } else {
-        format!("{text}; those known here differ by {}", known.join(", "))
-    });
+        .map(|(target, workload)| (format!("{target} {workload}"), learned.session_spread(target, workload)));
+    session.output.note(listing::session_spreads(known));
     Ok(())
 }
 

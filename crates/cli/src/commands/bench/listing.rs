@@ -5,7 +5,7 @@
 use siliconroute::wording::{binary_size, counted};
 use siliconroute_core::Reading;
 use siliconroute_core::decide::format_interval_ns;
-use siliconroute_core::statistics::{Comparison, SIGNIFICANCE, Scope, Verdict};
+use siliconroute_core::statistics::{Comparison, SIGNIFICANCE, Scope, SessionSpread, Verdict};
 use siliconroute_core::trial::{OutputCheck, Preparation, Trial};
 
 use super::configuration::Configuration;
@@ -153,6 +153,28 @@ pub(super) fn sentence(first: &str, second: &str, comparison: &Comparison) -> St
     }
 }
 
+/// How far sessions of what was measured in one alone are known to differ, and of what that is not known.
+pub(super) fn session_spreads(all: impl IntoIterator<Item = (String, Option<SessionSpread>)>) -> String {
+    let mut text =
+        "intervals of one session say nothing of the next; take several with --sessions".to_owned();
+    let (mut known, mut unknown) = (Vec::new(), Vec::new());
+    for (what, spread) in all {
+        match spread {
+            Some(SessionSpread { spread, sessions, .. }) => {
+                known.push(format!("{what} ± {:.1} % (n = {sessions})", spread * 100.0));
+            }
+            None => unknown.push(what),
+        }
+    }
+    if !known.is_empty() {
+        text = format!("{text}; those known here differ by {}", known.join(", "));
+        if !unknown.is_empty() {
+            text = format!("{text}; of {} that is not known yet", unknown.join(", "));
+        }
+    }
+    text
+}
+
 fn outputs(trial: &Trial) -> String {
     match trial.outcome.as_ref().map(|measurement| &measurement.outputs) {
         Ok(OutputCheck::Reference) => "reference".to_owned(),
@@ -272,5 +294,26 @@ mod tests {
         let said = sentence("a", "b", &withheld);
         assert!(said.starts_with("no verdict on a and b: × 0.500"), "{said}");
         assert!(relative(&withheld).ends_with(" suspect"));
+    }
+
+    #[test]
+    fn a_target_whose_sessions_are_not_known_is_named() {
+        let known = SessionSpread { spread: 0.123, configurations: 2, sessions: 16 };
+        let check = |all: &[(&str, Option<SessionSpread>)], expected: &str| {
+            let all = all.iter().map(|(what, spread)| ((*what).to_owned(), *spread));
+            assert_eq!(
+                session_spreads(all),
+                format!(
+                    "intervals of one session say nothing of the next; take several with --sessions{expected}"
+                )
+            );
+        };
+        check(&[("cpu/rten sustained", None)], "");
+        let told = "; those known here differ by cpu/ort sustained ± 12.3 % (n = 16)";
+        check(&[("cpu/ort sustained", Some(known))], told);
+        check(
+            &[("cpu/ort sustained", Some(known)), ("cpu/rten sustained", None), ("cpu/x idle_loaded", None)],
+            &format!("{told}; of cpu/rten sustained, cpu/x idle_loaded that is not known yet"),
+        );
     }
 }
