@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use siliconroute::evaluation::USUAL_DECISIONS;
 
-pub(crate) use self::bench::{Bench, Format};
+pub(crate) use self::bench::{Bench, Format, LONGEST_REST_S};
 pub(crate) use self::fleet::{Export, Import};
 
 /// Exit codes, as shown by `--help`.

@@ -8,6 +8,9 @@ use siliconroute_core::Workload;
 
 use super::Shape;
 
+/// The longest rest that can be asked for; the help names it.
+pub(crate) const LONGEST_REST_S: f64 = 3600.0;
+
 /// Output formats of `bench`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
@@ -62,8 +65,8 @@ pub(crate) struct Bench {
     /// Seconds for everything together.
     #[arg(long, value_name = "SECONDS")]
     pub(crate) budget: Option<f64>,
-    /// Rests before idle-loaded samples, in seconds, separated by commas; 0.5,2,10,30 shows how a target wakes
-    /// [default: 10].
+    /// Rests before idle-loaded samples, in seconds up to 3600, separated by commas; 0.5,2,10,30 shows how a target wakes.
+    /// Decisions learn from the usual 10 alone [default: 10].
     #[arg(long, value_name = "SECONDS", value_delimiter = ',')]
     pub(crate) rests: Vec<f64>,
     /// Where the files of a cold start lie: warm, dropped (from the system's file cache), or both [default: warm].

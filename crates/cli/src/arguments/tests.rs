@@ -72,3 +72,15 @@ fn what_would_be_ignored_beside_another_argument_is_refused() {
     check("doctor", &["--recalibrate"]);
     check("config show", &["--recalibrate"]);
 }
+
+#[test]
+fn the_help_of_rests_names_the_bound_and_what_teaches() {
+    let mut root = command();
+    root.build();
+    let bench = root.find_subcommand("bench").unwrap();
+    let rests = bench.get_arguments().find(|argument| argument.get_id() == "rests").unwrap();
+    let help = rests.get_help().unwrap().to_string();
+    assert!(help.contains(&format!("up to {LONGEST_REST_S},")), "{help}");
+    let usual_s = siliconroute::campaign::Sampling::default().rests[0].as_secs();
+    assert!(help.contains(&format!("learn from the usual {usual_s} alone")), "{help}");
+}

@@ -28,7 +28,7 @@ use siliconroute_core::{Case, TargetKey, Workload};
 
 use self::configuration::{Configuration, configurations};
 use super::Session;
-use crate::arguments::{Bench, Format};
+use crate::arguments::{Bench, Format, LONGEST_REST_S};
 use crate::output::table;
 
 /// How narrow the interval of a median is to be.
@@ -36,9 +36,6 @@ const PRECISION_PERCENT: f64 = 2.0;
 
 /// What the samples of one trial may take beyond the least number.
 const SAMPLES_SECONDS: f64 = 10.0;
-
-/// The longest rest that can be asked for.
-const LONGEST_REST_S: f64 = 3600.0;
 
 /// Samples of a trial before its precision is looked at.
 const LEAST_SAMPLES: u32 = 64;
