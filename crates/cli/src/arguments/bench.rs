@@ -20,8 +20,14 @@ pub(crate) enum Format {
     Md,
 }
 
+/// Its forms, as usage: what has to be named in each.
+const USAGE: &str = "siliconroute bench [OPTIONS] --model <MODEL>
+       siliconroute bench [OPTIONS] --model <MODEL> --compare <TARGET,TARGET>
+       siliconroute bench [OPTIONS] --compare <CAMPAIGN,CAMPAIGN>";
+
 /// Arguments of `bench`.
 #[derive(Debug, Args)]
+#[command(override_usage = USAGE)]
 pub(crate) struct Bench {
     /// A model file or name; repeatable.
     #[arg(short, long = "model", value_name = "MODEL", required_unless_present = "compare")]
