@@ -15,11 +15,13 @@ NONE, RELU, SWISH, HARD_SWISH = 0, 1, 2, 4
 class Layer:
     """A node: its class, multiply-adds, weights, and the values that it reads (weights apart) and writes.
 
-    `window` is the side of the square of places that a convolution makes a value from, 1 of any other node.
+    `window` is the side of the square of places that a convolution makes a value from, 1 of any other node; `pack` the
+    channels that engines compute side by side: 8 where those read and those written fill packs of so many, else 1.
     """
 
     kind: str
     window: int
+    pack: int
     multiply_adds: int
     weights: int
     read: int
@@ -27,9 +29,9 @@ class Layer:
 
     @property
     def sort(self):
-        """Class, window, and binary logarithms, rounded down, of multiply-adds for each written value and of these."""
+        """Class, window, pack; binary logarithms, rounded down, of multiply-adds for each value and of values."""
         each = max(self.multiply_adds // self.written, 1)
-        return self.kind, self.window, each.bit_length() - 1, self.written.bit_length() - 1
+        return self.kind, self.window, self.pack, each.bit_length() - 1, self.written.bit_length() - 1
 
     @property
     def bytes(self):
@@ -55,12 +57,13 @@ class Network:
         channels, height, width = self.shape
         return channels * height * width
 
-    def node(self, kind, shape=None, multiply_adds=0, weights=0, biases=0, inputs=1, window=1):
-        """Adds a node that writes `shape`, or what it reads if there is none."""
-        read = self.values * inputs
+    def node(self, kind, shape=None, multiply_adds=0, weights=0, biases=0, inputs=1, window=1, groups=1):
+        """Adds a node that writes `shape`, or what it reads if there is none; packs are of one of its `groups`."""
+        read, channels = self.values * inputs, self.channels
         self.shape = shape or self.shape
         self.parameters += weights + biases
-        self.layers.append(Layer(kind, window, multiply_adds, weights, read, self.values))
+        pack = 8 if all(count // groups % 8 == 0 for count in (channels, self.channels)) else 1
+        self.layers.append(Layer(kind, window, pack, multiply_adds, weights, read, self.values))
         return self
 
     def at(self, channels, height, width=None):
@@ -74,7 +77,10 @@ class Network:
         height, width = ((side + 2 * padding - kernel) // stride + 1 for side in (height, width))
         weights = outputs * (channels // groups) * kernel * kernel
         kind = "depthwise_conv" if groups == channels > 1 else "conv"
-        self.node(kind, (outputs, height, width), height * width * weights, weights, outputs, window=kernel)
+        # Channels of a depthwise convolution stand side by side.
+        apart = 1 if kind == "depthwise_conv" else groups
+        shape = outputs, height, width
+        self.node(kind, shape, height * width * weights, weights, outputs, window=kernel, groups=apart)
         return self.element_wise(activation)
 
     def depthwise(self, kernel=3, stride=1, activation=RELU):
@@ -575,8 +581,8 @@ def facts(name, size, architecture):
         "element_wise_share": f"{share_of_nodes('element_wise'):.4f}",
         "normalisation_share": f"{share_of_nodes('normalisation'):.4f}",
         "work": " ".join(
-            f"{kind}:{window}:{each}:{written}:{multiply_adds / 1e6:.4f}:{moved / 1e6:.4f}"
-            for (kind, window, each, written), (multiply_adds, moved) in work_by_sort(net)
+            f"{kind}:{window}:{pack}:{each}:{written}:{multiply_adds / 1e6:.4f}:{moved / 1e6:.4f}"
+            for (kind, window, pack, each, written), (multiply_adds, moved) in work_by_sort(net)
         ),
     }
 

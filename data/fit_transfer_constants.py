@@ -15,8 +15,8 @@ from scipy.optimize import minimize
 LEAST_MODELS = 8
 LEVEL, NOISE = 100.0, 0.05**2
 TYPICAL_SQUARE = 0.52
-# How much of a share of work counts for any window, and for sorts of half and twice the length and the size.
-ANY_WINDOW, TO_NEXT_LENGTH, TO_NEXT_SIZE = 0.2, 0.5, 1.0
+# How much of a share of work counts for any window or pack, and for sorts of half and twice the length and the size.
+ANY_WINDOW, ANY_PACK, TO_NEXT_LENGTH, TO_NEXT_SIZE = 0.2, 0.5, 0.5, 1.0
 # Machines that the fleet's priors count as, of what kinds of chips have in common and of their contrast; the same of
 # their means; and candidates that the prior of a candidate's own part counts as.
 OF_SHARED, OF_MEAN, OF_OWN = (5.0, 20.0), (0.3, 8.0), 30.0
@@ -45,14 +45,16 @@ def load_facts(path):
 def spread(work):
     """Shares of the reference's time by sort, with parts of them for the neighbouring sorts."""
     sorts = [entry.split(":") for entry in work.split()]
-    times = [max(float(entry[4]) / 8.0, float(entry[5])) for entry in sorts]
+    times = [max(float(entry[5]) / 8.0, float(entry[6])) for entry in sorts]
+    apart = lambda own, any_of_them: ((None, any_of_them**0.5), (own, (1.0 - any_of_them) ** 0.5))
     mixture = defaultdict(float)
-    for (kind, window, length, size, *_), time in zip(sorts, times):
-        for wide, by_window in ((None, ANY_WINDOW**0.5), (window != "1", (1.0 - ANY_WINDOW) ** 0.5)):
-            for longer, by_length in ((-1, TO_NEXT_LENGTH), (0, 1.0), (1, TO_NEXT_LENGTH)):
-                for larger, by_size in ((-1, TO_NEXT_SIZE), (0, 1.0), (1, TO_NEXT_SIZE)):
-                    sort = kind, wide, int(length) + longer, int(size) + larger
-                    mixture[sort] += time / sum(times) * by_window * by_length * by_size
+    for (kind, window, pack, length, size, *_), time in zip(sorts, times):
+        for wide, by_window in apart(window != "1", ANY_WINDOW):
+            for filled, by_pack in apart(pack, ANY_PACK):
+                for longer, by_length in ((-1, TO_NEXT_LENGTH), (0, 1.0), (1, TO_NEXT_LENGTH)):
+                    for larger, by_size in ((-1, TO_NEXT_SIZE), (0, 1.0), (1, TO_NEXT_SIZE)):
+                        sort = kind, wide, filled, int(length) + longer, int(size) + larger
+                        mixture[sort] += time / sum(times) * by_window * by_pack * by_length * by_size
     return mixture
 
 

@@ -26,7 +26,7 @@ use crate::statistics::Interval;
 pub use conditioned::{Conditioned, LeavingOut};
 pub use prior::{MOST_LEARNED_MODELS, Prior};
 pub use traits::{CaseTraits, Traits};
-pub use work::SortOfWork;
+pub use work::{Pack, SortOfWork};
 
 /// The largest number of measured times of one machine; the work grows with its cube.
 pub const MOST_ROWS: usize = 4_000;

@@ -25,24 +25,24 @@ pub(super) struct Component {
 
 /// What all candidates of a machine share.
 pub(super) const WITHIN_MACHINE: Component =
-    Component { size: 1.219, work: 0.051, smooth: 0.6, model: 0.052 };
+    Component { size: 1.127, work: 0.047, smooth: 0.601, model: 0.051 };
 
 /// What candidates of one kind share besides, by [`Kind`].
 pub(super) const WITHIN_KIND: [Component; Kind::COUNT] = [
-    Component { size: 0.057, work: 0.112, smooth: 0.078, model: 0.057 },
-    Component { size: 0.045, work: 0.355, smooth: 0.086, model: 0.112 },
+    Component { size: 0.059, work: 0.107, smooth: 0.073, model: 0.061 },
+    Component { size: 0.046, work: 0.321, smooth: 0.085, model: 0.124 },
 ];
 
 /// What a candidate has of its own, by [`Kind`].
 pub(super) const OF_CANDIDATE: [Component; Kind::COUNT] = [
-    Component { size: 0.119, work: 0.1, smooth: 0.16, model: 0.117 },
-    Component { size: 0.028, work: 0.025, smooth: 0.073, model: 0.12 },
+    Component { size: 0.12, work: 0.112, smooth: 0.153, model: 0.112 },
+    Component { size: 0.027, work: 0.025, smooth: 0.073, model: 0.12 },
 ];
 
 /// Distance in the amount of work at which the smooth part has lost most of its likeness.
-const LENGTH_OF_SIZE: f64 = 11.3;
+const LENGTH_OF_SIZE: f64 = 10.8;
 /// The same for every other trait.
-const LENGTH_OF_TRAIT: f64 = 5.5;
+const LENGTH_OF_TRAIT: f64 = 5.4;
 
 /// How alike two models are in each respect.
 #[derive(Debug, Clone, Copy)]

@@ -1,4 +1,4 @@
-//! What the work of a call consists of: its nodes by class, window, length and size, and how alike two models are in that.
+//! What the work of a call consists of: its nodes by class, window, pack, length and size, and how alike two models are in that.
 //!
 //! Invariant: likeness is a product of vectors, so that it is a covariance over any models.
 //!
@@ -15,6 +15,8 @@ use crate::model::OperatorClass;
 const MULTIPLY_ADDS_PER_BYTE: f64 = 8.0;
 /// How alike sorts are of which one looks at a single place and the other at more, where equal ones are 1.
 const ANY_WINDOW: f64 = 0.2;
+/// How alike sorts are of which one fills packs of channels and the other does not.
+const ANY_PACK: f64 = 0.5;
 /// How much of a share counts for the sorts with half and twice the multiply-adds for each value.
 const TO_NEXT_LENGTH: f64 = 0.5;
 /// The same for the sorts that write half and twice as many values.
@@ -31,6 +33,8 @@ pub struct SortOfWork {
     pub class: OperatorClass,
     /// Side of the square of places that a convolution makes a value from; 1 of any other node.
     pub window: u8,
+    /// Whether their channels fill packs; `None` where it is not known.
+    pub pack: Option<Pack>,
     /// Binary logarithm of the multiply-adds for each value that a node writes, rounded down; 0 where there are none.
     pub length: u8,
     /// Binary logarithm of the values that a node writes, rounded down.
@@ -39,6 +43,33 @@ pub struct SortOfWork {
     pub multiply_adds: f64,
     /// Bytes that they read and write, weights included.
     pub bytes: f64,
+}
+
+/// Whether the channels that a node reads, and those that it writes, fill packs of [`Pack::CHANNELS`].
+///
+/// Engines keep values of neighbouring channels side by side, as many as a register is wide, and compute them together;
+/// channels that fill no pack take slower paths (ncnn developer guide, "element packing": packs of 1, 4 and 8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Pack {
+    /// They do not, or nothing is known to be a channel.
+    Open,
+    /// They do.
+    Full,
+}
+
+impl Pack {
+    /// Channels of a full pack: of half precision in the registers of mobile chips, of single precision in those of AVX.
+    pub const CHANNELS: u64 = 8;
+}
+
+/// What is told of packs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Packs {
+    /// Not told apart.
+    Any,
+    /// Not known: alike among themselves, so that models without packs are compared as if there were none.
+    Unknown,
+    Of(Pack),
 }
 
 /// The places that nodes make a value from.
@@ -50,8 +81,8 @@ enum Window {
     Several,
 }
 
-/// Class, window, length and size.
-type Sort = (OperatorClass, Window, i16, i16);
+/// Class, window, pack, length and size.
+type Sort = (OperatorClass, Window, Packs, i16, i16);
 
 /// Shares of a reference's time by sort, spread over neighbouring sorts.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,13 +109,15 @@ impl Mixture {
         for (it, time) in times {
             let share = time / whole;
             let window = if it.window > 1 { Window::Several } else { Window::Single };
-            for (window, to_window) in [(Window::Any, ANY_WINDOW.sqrt()), (window, (1.0 - ANY_WINDOW).sqrt())]
-            {
-                for (longer, to_length) in [(-1, TO_NEXT_LENGTH), (0, 1.0), (1, TO_NEXT_LENGTH)] {
-                    for (larger, to_size) in [(-1, TO_NEXT_SIZE), (0, 1.0), (1, TO_NEXT_SIZE)] {
-                        let sort =
-                            (it.class, window, i16::from(it.length) + longer, i16::from(it.size) + larger);
-                        *spread.entry(sort).or_default() += share * to_window * to_length * to_size;
+            let pack = it.pack.map_or(Packs::Unknown, Packs::Of);
+            for (window, to_window) in told_apart(Window::Any, window, ANY_WINDOW) {
+                for (pack, to_pack) in told_apart(Packs::Any, pack, ANY_PACK) {
+                    for (longer, to_length) in [(-1, TO_NEXT_LENGTH), (0, 1.0), (1, TO_NEXT_LENGTH)] {
+                        for (larger, to_size) in [(-1, TO_NEXT_SIZE), (0, 1.0), (1, TO_NEXT_SIZE)] {
+                            let (length, size) = (i16::from(it.length) + longer, i16::from(it.size) + larger);
+                            let part = share * to_window * to_pack * to_length * to_size;
+                            *spread.entry((it.class, window, pack, length, size)).or_default() += part;
+                        }
                     }
                 }
             }
@@ -113,6 +146,11 @@ impl Mixture {
         }
         Self(sum.into_iter().collect())
     }
+}
+
+/// What sorts that are alike by `alike` have in common, and what is `own` to one of them, with the weight of each.
+fn told_apart<T>(any: T, own: T, alike: f64) -> [(T, f64); 2] {
+    [(any, alike.sqrt()), (own, (1.0 - alike).sqrt())]
 }
 
 /// How alike models are in what their work consists of, apart from their mean.

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::Error as NotOneOf;
 use siliconroute_core::OperatorClass;
-use siliconroute_core::transfer::{CaseTraits, Kind, Observations, Row, SortOfWork};
+use siliconroute_core::transfer::{CaseTraits, Kind, Observations, Pack, Row, SortOfWork};
 
 use crate::table_file::{Table, TableError, TableRow};
 use crate::wording::counted;
@@ -29,7 +29,8 @@ const FURTHER_FACTS: [&str; 8] = [
     "normalisation_share",
     WORK,
 ];
-/// Column of the work by sort of node: `class:window:length:size:multiply-adds:bytes` of each, the last two in millions.
+/// Column of the work by sort of node: `class:window:pack:length:size:multiply-adds:bytes` of each, the last two in millions.
+/// Tables written before packs were told apart lack the pack.
 const WORK: &str = "work";
 /// The largest number of sorts of one model.
 const MOST_SORTS: usize = 1_000;
@@ -180,7 +181,10 @@ fn work(row: &TableRow<'_>) -> Result<Vec<SortOfWork>, TableError> {
     }
     let read = |text: &&str| {
         let wrong = || {
-            row.wrong(WORK, format!("has `{}`, no class:window:length:size:amount:amount", shortened(text)))
+            row.wrong(
+                WORK,
+                format!("has `{}`, no class:window:pack:length:size:amount:amount", shortened(text)),
+            )
         };
         sort_of_work(text).ok_or_else(wrong)
     };
@@ -188,15 +192,31 @@ fn work(row: &TableRow<'_>) -> Result<Vec<SortOfWork>, TableError> {
 }
 
 fn sort_of_work(text: &str) -> Option<SortOfWork> {
-    let mut parts = text.split(':');
-    let class: Result<_, NotOneOf> = OperatorClass::deserialize(parts.next()?.into_deserializer());
-    let window = parts.next()?.parse::<u8>().ok().filter(|window| *window > 0)?;
-    let mut logarithm = || parts.next()?.parse::<u8>().ok().filter(|logarithm| *logarithm < 64);
-    let (length, size) = (logarithm()?, logarithm()?);
-    let mut millions = || parts.next()?.parse::<f64>().ok().filter(|amount| (0.0..=1e12).contains(amount));
-    let (multiply_adds, bytes) = (millions()? * 1e6, millions()? * 1e6);
-    let sort = SortOfWork { class: class.ok()?, window, length, size, multiply_adds, bytes };
-    parts.next().is_none().then_some(sort)
+    let parts: Vec<&str> = text.splitn(8, ':').collect();
+    let (class, window, pack, amounts) = match parts[..] {
+        [class, window, pack, ref amounts @ ..] if amounts.len() == 4 => (class, window, Some(pack), amounts),
+        [class, window, ref amounts @ ..] if amounts.len() == 4 => (class, window, None, amounts),
+        _ => return None,
+    };
+    let class: Result<_, NotOneOf> = OperatorClass::deserialize(class.into_deserializer());
+    let window = window.parse::<u8>().ok().filter(|window| *window > 0)?;
+    let pack = match pack {
+        None => None,
+        Some("1") => Some(Pack::Open),
+        Some("8") => Some(Pack::Full),
+        Some(_) => return None,
+    };
+    let logarithm = |text: &str| text.parse::<u8>().ok().filter(|logarithm| *logarithm < 64);
+    let millions = |text: &str| text.parse::<f64>().ok().filter(|amount| (0.0..=1e12).contains(amount));
+    Some(SortOfWork {
+        class: class.ok()?,
+        window,
+        pack,
+        length: logarithm(amounts[0])?,
+        size: logarithm(amounts[1])?,
+        multiply_adds: millions(amounts[2])? * 1e6,
+        bytes: millions(amounts[3])? * 1e6,
+    })
 }
 
 fn shortened(text: &str) -> String {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use siliconroute_core::transfer::Observations;
+use siliconroute_core::transfer::{Observations, Pack, SortOfWork};
 
 use super::*;
 use crate::evaluation::ROUTER;
@@ -174,8 +174,10 @@ fn says_where_a_table_is_wrong() {
 fn says_which_sort_of_work_is_wrong() {
     let cases = [
         ("", "line 2, column `work`: `` is empty"),
-        ("conv:1:1:2:3", "has `conv:1:1:2:3`, no class:window:length:size:amount:amount"),
-        ("conv:1:1:2:3:4:5", "has `conv:1:1:2:3:4:5`"),
+        ("conv:1:1:2:3", "has `conv:1:1:2:3`, no class:window:pack:length:size:amount:amount"),
+        ("conv:1:8:1:2:3:4:5", "has `conv:1:8:1:2:3:4:5`"),
+        ("conv:1:2:1:2:3:4", "has `conv:1:2:1:2:3:4`"),
+        ("conv:1::1:2:3:4", "has `conv:1::1:2:3:4`"),
         ("conv:1:1:2:3:4 cow:1:1:2:3:4", "has `cow:1:1:2:3:4`"),
         ("conv:0:1:2:3:4", "has `conv:0:1:2:3:4`"),
         ("conv:256:1:2:3:4", "has `conv:256:1:2:3:4`"),
@@ -193,6 +195,15 @@ fn says_which_sort_of_work_is_wrong() {
     let models = table(&format!("model,gmacs,params_m,work\nm0,1,1,{many}\n"), &[]);
     let error = Corpus::of_tables(&table(BOARDS, &[]), &models).unwrap_err();
     assert!(error.to_string().contains("more than 1000 sorts"), "{error}");
+}
+
+#[test]
+fn reads_sorts_of_work_with_and_without_packs() {
+    let models = table("model,gmacs,params_m,work\nm0,1,1,conv:3:8:5:14:8:3 mat_mul:1:6:15:9:2\n", &[]);
+    let found = reading::public_models(&models, &mut Vec::new()).unwrap();
+    let of = |it: &SortOfWork| (it.window, it.pack, it.length, it.size, it.multiply_adds, it.bytes);
+    let found: Vec<_> = found[0].traits.work.iter().map(of).collect();
+    assert_eq!(found, [(3, Some(Pack::Full), 5, 14, 8e6, 3e6), (1, None, 6, 15, 9e6, 2e6)]);
 }
 
 #[test]
