@@ -5,6 +5,7 @@
 
 mod baselines;
 mod known;
+mod reachable;
 mod reading;
 mod tasks;
 #[cfg(test)]
@@ -13,12 +14,15 @@ mod tests;
 use std::path::Path;
 use std::sync::mpsc;
 
+use serde::Serialize;
+use siliconroute_core::Reading;
 use siliconroute_core::transfer::{Kind, Prior, Traits, TransferError};
 
 use crate::evaluation::{CheckedDecision, Evaluation};
 use crate::event::{Event, Listener, Stage};
 use crate::table_file::TableError;
 
+pub use reachable::Reachable;
 pub use reading::{Board, Corpus, PublicModel};
 
 /// What may be known of a model when its times are predicted.
@@ -61,11 +65,15 @@ pub enum CorpusError {
 }
 
 /// What came of a corpus.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub struct CorpusEvaluation {
     /// The decisions and scores.
+    #[serde(flatten)]
     pub evaluation: Evaluation,
+    /// The score of choices by true times, simulated.
+    pub reachable: Reading<Reachable>,
     /// What was left out or could not be known, in sentences.
+    #[serde(skip)]
     pub notes: Vec<String>,
 }
 
@@ -130,7 +138,7 @@ fn evaluate_boards(
     let asked: usize = corpus.boards.iter().map(|board| board.models.len()).sum();
     let interrupted = decisions.len() < asked;
     let evaluation = Evaluation { interrupted, ..Evaluation::of(decisions) };
-    Ok(CorpusEvaluation { evaluation, notes: corpus.notes })
+    Ok(CorpusEvaluation { evaluation, reachable: reachable::simulate(&corpus), notes: corpus.notes })
 }
 
 fn traits((index, model): (usize, &PublicModel)) -> Traits {

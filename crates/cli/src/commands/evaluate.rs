@@ -16,7 +16,7 @@ use siliconroute::replay::{self, Preset};
 use siliconroute::run::require_target;
 use siliconroute::wording::counted;
 use siliconroute_core::regret::Score;
-use siliconroute_core::{TargetKey, Workload};
+use siliconroute_core::{Reading, TargetKey, Workload};
 
 use super::{Session, given};
 use crate::arguments::{CorpusTask, Evaluate, ReplayPreset, Shape};
@@ -185,16 +185,16 @@ fn run_corpus(
         CorpusTask::Fleet => Task::Fleet,
     };
     let output = elsewhere.output;
-    let CorpusEvaluation { evaluation, notes } =
-        corpus::evaluate(boards, models, task, elsewhere.stop, &mut Progress::new(output))?;
-    for note in notes {
+    let found = corpus::evaluate(boards, models, task, elsewhere.stop, &mut Progress::new(output))?;
+    for note in &found.notes {
         output.note(note);
     }
-    elsewhere.end(&evaluation, evaluation.interrupted, || print_corpus(output, task, &evaluation))
+    elsewhere.end(&found, found.evaluation.interrupted, || print_corpus(output, task, &found))
 }
 
 /// Prints what was decided badly, then how each strategy did; nothing where nothing was decided.
-fn print_corpus(output: &Output, task: Task, evaluation: &Evaluation) {
+fn print_corpus(output: &Output, task: Task, found: &CorpusEvaluation) {
+    let evaluation = &found.evaluation;
     if evaluation.decisions.is_empty() {
         return;
     }
@@ -227,6 +227,19 @@ fn print_corpus(output: &Output, task: Task, evaluation: &Evaluation) {
             counted(evaluation.prediction.total, "time")
         ));
     }
+    output.line(match &found.reachable {
+        Reading::Available(it) => format!(
+            "simulated: choices by true times would be within 2 % of the best in {:.1} %, mean regret {:.1} %, if times are \
+             measured as far apart as {} pairs of one accelerator in the table (median {:.1} %)",
+            it.within_2_pct,
+            it.mean_regret_pct,
+            it.pairs,
+            it.median_difference_pct
+        ),
+        Reading::Unavailable(reason) => {
+            format!("what choices by true times would reach is not available: {reason}")
+        }
+    });
 }
 
 fn named_questions(session: &Session<'_>, arguments: &Evaluate) -> Result<Vec<Question>, Error> {

@@ -55,8 +55,10 @@ fn a_corpus_is_evaluated_in_every_task() {
         assert_eq!(document["decisions"][0]["id"], "a board, small: blazeface");
         assert_eq!(document["strategies"]["always-cpu"]["wins"], 1);
         assert!(document["prediction"]["interval_coverage_pct"].is_number(), "{task}");
+        assert!(document["reachable"]["unavailable"].is_string(), "{document}");
         let text = sandbox.succeed(&arguments).out;
         assert!(text.contains("best-fixed") && text.contains("median error"), "{text}");
+        assert!(text.contains("true times would reach is not available: 0 times stand"), "{text}");
     }
 }
 

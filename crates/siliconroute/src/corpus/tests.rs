@@ -122,6 +122,33 @@ fn boards_without_a_choice_and_candidates_with_few_models_are_left_out() {
 }
 
 #[test]
+fn what_true_times_would_reach_rests_on_times_that_stand_twice() {
+    // The same GPU beside two numbers of threads, `apart` times as slow in every other model.
+    let corpus = |apart: f64, twin: &str| {
+        let boards = ["one", "two", "three"].iter().fold(BOARDS.to_owned(), |text, name| {
+            (0..10).fold(text + &board(name, 1.0, 0..10), |mut text, index| {
+                let gpu = 10.0 + 0.5 * f64::from(1_u32 << index);
+                let ms = if index % 2 == 0 { gpu } else { gpu * apart };
+                writeln!(text, "{name},gpu/{twin},m{index},{ms},{ms},{ms}").unwrap();
+                text
+            })
+        });
+        Corpus::of_tables(&table(&boards, &[]), &table(&models(), &[])).unwrap()
+    };
+    let exact = reachable::simulate(&corpus(1.0, "t4/g0"));
+    let exact = *exact.available().unwrap();
+    assert_eq!((exact.pairs, exact.median_difference_pct), (30, 0.0));
+    assert_eq!((exact.within_2_pct, exact.mean_regret_pct), (100.0, 0.0));
+    let rough = *reachable::simulate(&corpus(1.2, "t4/g0")).available().unwrap();
+    assert!((90.0..99.0).contains(&rough.within_2_pct) && rough.mean_regret_pct > 0.1, "{rough:?}");
+    let other = reachable::simulate(&corpus(1.2, "t4/g1"));
+    assert!(
+        matches!(&other, Reading::Unavailable(reason) if reason.starts_with("0 times stand")),
+        "{other:?}"
+    );
+}
+
+#[test]
 fn the_facts_of_the_public_networks_are_whole() {
     let text = include_str!("../../../../data/board_models.csv");
     let models = table(text, &["model", "gmacs", "params_m", "input", "nodes"]);
