@@ -27,6 +27,7 @@ use crate::fold::fold_outputs;
 use crate::graph::{AttributeBindings, Operation, canonical_domain, node_label, operator_name, tensor_type};
 use crate::proto::{DimensionKind, FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto};
 use crate::shapes::infer_outputs;
+use crate::sorts::{SortTally, sort};
 use crate::value::{Dim, ELEMENT_LIMIT, ShapeConflict, Value};
 
 /// Bodies nested deeper than this (branches, loops, functions) are not entered.
@@ -336,7 +337,11 @@ impl<'m> Walk<'m> {
         if is_view(op) {
             tally.add_node(known_class, 0.0, 0.0);
         } else {
-            tally.add_node(known_class, count_flops(op, known_class, first), moved);
+            let flops = count_flops(op, known_class, first);
+            tally.add_node(known_class, flops, moved);
+            if let Some((sort, multiply_adds)) = sort(op, known_class, flops, first) {
+                tally.add_to_sort(sort, SortTally { multiply_adds, bytes: moved }, 1.0);
+            }
             tally.written += written;
         }
         if is_heavy(known_class) {

@@ -260,7 +260,7 @@ impl Model {
         Ok(shaped.map(|(name, value)| OutputShape { name, sizes: value.shape }).collect())
     }
 
-    fn walk<'m>(
+    pub(crate) fn walk<'m>(
         &'m self,
         inputs: &[BoundInput],
         bindings: &'m Bindings,

@@ -4,7 +4,7 @@
 //! never with a panic, an endless loop or an allocation out of proportion to the file.
 //!
 //! Reading order: `proto`, `data_type`, `value`, `graph`, `constant`, `load`, `shapes`, `fold`, `flops`,
-//! `evaluate`, `validate`, `facts`, `bind`, `writer`, `families`, `probe`.
+//! `sorts`, `evaluate`, `validate`, `facts`, `bind`, `writer`, `families`, `probe`.
 
 mod bind;
 mod constant;
@@ -19,6 +19,7 @@ mod load;
 mod probe;
 mod proto;
 mod shapes;
+mod sorts;
 mod validate;
 mod value;
 mod writer;

@@ -2,7 +2,7 @@
 //!
 //! Invariant: nothing that was measured of a model takes part in what is predicted of it, and nothing is measured.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Serialize;
 use siliconroute_core::decide::{Context, Query, decide};
@@ -10,7 +10,9 @@ use siliconroute_core::form::{Fit, FitRow, Form, fit_form, fit_forms};
 use siliconroute_core::knowledge::{Knowledge, TargetIndex};
 use siliconroute_core::regret::{PredictionScore, Score};
 use siliconroute_core::statistics::Interval;
-use siliconroute_core::transfer::{CaseTraits, Conditioned, Kind, LogTime, Observations, Prior, Row, Traits};
+use siliconroute_core::transfer::{
+    CaseTraits, Conditioned, Kind, LogTime, Observations, Prior, Row, SortOfWork, Traits,
+};
 use siliconroute_core::{Case, CaseId, ModelId, TargetKey, Workload};
 
 use crate::error::Error;
@@ -59,7 +61,8 @@ impl Router {
             lessons.learn(targets, |found, _, rows| Ok(fit_forms(rows, lessons.bounds(found)).ok()))
         };
         let truth = fit_best(&lessons)?;
-        let process = Process::new(&truth, &lessons.cases, workload);
+        let work = self.models().work_by_sort(&lessons.cases)?;
+        let process = Process::new(&truth, &lessons.cases, &work, workload);
         let models: BTreeSet<ModelId> = questions.iter().map(|question| question.case.model).collect();
         let mut judged = Vec::new();
         for model in models {
@@ -103,12 +106,21 @@ struct Judged {
 struct Process(BTreeMap<(CaseId, TargetIndex), LogTime>);
 
 impl Process {
-    fn new(truth: &Knowledge, cases: &std::collections::HashMap<CaseId, Case>, workload: Workload) -> Self {
+    /// Of cases that `work` lacks it counts as unknown.
+    fn new(
+        truth: &Knowledge,
+        cases: &HashMap<CaseId, Case>,
+        work: &BTreeMap<CaseId, Vec<SortOfWork>>,
+        workload: Workload,
+    ) -> Self {
         let mut cases: Vec<&Case> = cases.values().filter(|case| truth.cells(case.id).is_some()).collect();
         cases.sort_by_key(|case| (case.model, case.id));
         let models: BTreeSet<ModelId> = cases.iter().map(|case| case.model).collect();
         let number = |model: &ModelId| models.iter().position(|it| it == model).unwrap_or(0);
-        let traits = |case: &&Case| Traits::new(number(&case.model), &CaseTraits::from(&case.facts));
+        let traits = |case: &&Case| {
+            let work = work.get(&case.id).cloned().unwrap_or_default();
+            Traits::new(number(&case.model), &CaseTraits { work, ..CaseTraits::from(&case.facts) })
+        };
         let prior = Prior::of_facts(cases.iter().map(traits).collect());
         let kinds = truth.targets().iter().map(|entry| Kind::from(entry.target.chip_kind)).collect();
         let mut rows = Vec::new();

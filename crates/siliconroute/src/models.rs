@@ -5,12 +5,13 @@
 
 mod error;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use siliconroute_core::model::{Bindings, Case, ModelFacts};
+use siliconroute_core::transfer::SortOfWork;
 use siliconroute_core::{CaseId, Dimension};
 use siliconroute_engine::packages::{self, Fetcher};
 use siliconroute_onnx::{METHOD_VERSION, Model, SyntheticModel};
@@ -243,6 +244,31 @@ impl Models<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The work of `cases` by sort of node, of those whose model's file is still there as it was recorded.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub(crate) fn work_by_sort(
+        &self,
+        cases: &HashMap<CaseId, Case>,
+    ) -> Result<BTreeMap<CaseId, Vec<SortOfWork>>, StoreError> {
+        let mut found = BTreeMap::new();
+        for known in self.store.models()? {
+            let mut of_model = cases.values().filter(|case| case.model == known.facts.id).peekable();
+            if of_model.peek().is_none() {
+                continue;
+            }
+            let Some(model) = self.load_unchanged(&known)? else { continue };
+            for case in of_model {
+                match model.work_by_sort(&case.bindings) {
+                    Ok(work) => drop(found.insert(case.id, work)),
+                    Err(error) => tracing::info!("{} cannot be sorted: {error}", case.label()),
+                }
+            }
+        }
+        Ok(found)
     }
 
     /// The model as it was recorded, unless its file is gone, changed or unusable.

@@ -12,6 +12,7 @@ use crate::data_type::DataType;
 use crate::flops::{is_learned_slot, is_quantised_bias};
 use crate::graph::Operation;
 use crate::proto::{SparseTensorProto, TensorProto};
+use crate::sorts::{Sort, SortTally};
 use crate::value::{CONTENTS_LIMIT, ConstantNumber, Dim, Value, resolve_axis};
 
 /// How many assumptions are spelled out before the rest is only counted.
@@ -43,6 +44,7 @@ pub(crate) struct ClassTally {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tally {
     pub(crate) classes: BTreeMap<OperatorClass, ClassTally>,
+    pub(crate) sorts: BTreeMap<Sort, SortTally>,
     /// Bytes of activations written.
     pub(crate) written: f64,
     /// Bytes of each constant that the nodes read.
@@ -67,6 +69,13 @@ impl Tally {
         sum.nodes += 1;
         sum.flops += flops;
         sum.bytes += bytes;
+    }
+
+    /// Adds `work` done `times` times.
+    pub(crate) fn add_to_sort(&mut self, sort: Sort, work: SortTally, times: f64) {
+        let sum = self.sorts.entry(sort).or_default();
+        sum.multiply_adds += work.multiply_adds * times;
+        sum.bytes += work.bytes * times;
     }
 
     pub(crate) fn read(&mut self, constant: ConstantNumber, bytes: f64) {
@@ -114,6 +123,9 @@ impl Tally {
             sum.nodes = sum.nodes.saturating_add(work.nodes.saturating_mul(times));
             sum.flops += work.flops * factor;
             sum.bytes += work.bytes * factor;
+        }
+        for (sort, work) in body.sorts {
+            self.add_to_sort(sort, work, factor);
         }
         self.written += body.written * factor;
         for (constant, bytes) in body.reads {
