@@ -152,6 +152,7 @@ fn case(index: usize) -> Case {
         family: Family::Mlp,
         inputs: Vec::new(),
         index_limits: BTreeMap::new(),
+        precision: None,
         assumptions: Vec::new(),
         method_version: 1,
     };

@@ -205,7 +205,7 @@ pub fn decide_live<'k>(
         let known = || if context.ignore_measurements { None } else { knowledge.cells(query.case.id) };
         *cells.get_or_init(known)
     };
-    let verdicts = knowledge.verdicts(query.case.id, query.case.model);
+    let verdicts = knowledge.verdicts(query.case);
     let workload = query.workload.index();
     let terms = query.terms();
     let memory_counts = terms.memory_limit(context).is_some();

@@ -18,7 +18,7 @@ use crate::accuracy::AccuracyClass;
 use crate::decide::Prediction;
 use crate::form::Fit;
 use crate::identity::{CaseId, ModelId};
-use crate::model::{Case, OperatorClass};
+use crate::model::{Case, OperatorClass, Precision};
 use crate::predict::{Predictor, WakingCurve};
 use crate::statistics::{self, Interval, Summary};
 use crate::target::{Target, TargetKey};
@@ -31,7 +31,7 @@ pub use self::memory::{MemoryFacts, MemoryTaken, MemoryUse, Most};
 pub(crate) use self::prediction::CaseRow;
 pub use self::prediction::{RestFacts, StartFacts};
 pub(crate) use self::verdict::Verdicts;
-use self::verdict::{OfTriedCase, Unproven, Verdict, unproven_outputs};
+use self::verdict::{OfTriedCase, UnprovenOutputs, Verdict, WorstErrors};
 
 /// Position of a target in a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -68,7 +68,7 @@ pub enum Exclusion {
     UnprovenOutputs {
         /// The class asked for.
         class: AccuracyClass,
-        /// The largest relative error seen on the target's other models; infinite where outputs could not be right.
+        /// The largest relative error seen on the target's models of the same precision, or of any; infinite where outputs could not be right.
         #[serde(with = "infinite_as_null")]
         worst_seen: f64,
     },
@@ -120,7 +120,7 @@ pub struct TargetEntry {
     pub target: Target,
     /// Fitted hardware models, by workload.
     pub fits: [Option<Fit>; 3],
-    /// The largest relative error seen, over the precision proof and all models compared.
+    /// The largest relative error seen, over the precision proof and all models compared, of whatever precision.
     pub worst_error: Option<f64>,
 }
 
@@ -144,7 +144,7 @@ pub struct Knowledge {
     case_verdicts: HashMap<CaseId, OfTriedCase>,
     /// The worst of each model's tried cases, for its other ones.
     model_verdicts: HashMap<ModelId, Box<[Verdict]>>,
-    unproven: Vec<Unproven>,
+    unproven: UnprovenOutputs,
     memory: memory::Memory,
     /// By target, workload and scope: the power that its measured cases drew.
     powers: Vec<[[Option<energy::Power>; 3]; 3]>,
@@ -227,6 +227,10 @@ impl KnowledgeBuilder {
         let none = || vec![Verdict::default(); count].into_boxed_slice();
         let mut case_verdicts: HashMap<CaseId, Box<[Verdict]>> = HashMap::new();
         let mut models: HashMap<CaseId, ModelId> = HashMap::new();
+        let precisions: HashMap<ModelId, Precision> =
+            self.cases.iter().filter_map(|case| Some((case.model, case.facts.precision?))).collect();
+        let mut worst: Vec<WorstErrors> =
+            self.targets.iter().map(|entry| WorstErrors::proven(entry.worst_error)).collect();
         for trial in self.trials.drain(..) {
             let Some(&target) = index.get(&trial.target) else { continue };
             models.insert(trial.case, trial.model);
@@ -242,8 +246,7 @@ impl KnowledgeBuilder {
                         OutputCheck::Reference | OutputCheck::NotCompared { .. } => None,
                     };
                     if let Some(error) = error {
-                        let worst = &mut self.targets[target].worst_error;
-                        *worst = Some(worst.unwrap_or(0.0).max(error));
+                        worst[target].note(error, precisions.get(&trial.model).copied());
                     }
                     let key = (trial.case, target, trial.workload.index());
                     summaries.entry(key).or_default().push(summary);
@@ -288,14 +291,18 @@ impl KnowledgeBuilder {
         let imported = imported::join(self.imported, &index, |case, target, workload| {
             cells.get(&case)?[target].times[workload].map(|time| time.time_ns)
         });
-        let unproven: Vec<Unproven> =
-            self.targets.iter().map(|entry| unproven_outputs(entry.worst_error)).collect();
+        self.targets.iter_mut().zip(&worst).for_each(|(entry, worst)| entry.worst_error = worst.all());
+        let unproven = UnprovenOutputs::new(&worst);
         let cells: HashMap<CaseId, Box<[Cell]>> =
             cells.into_iter().map(|(case, row)| (case, row.into_boxed_slice())).collect();
         let predictor = prediction::learn(&self.targets, &self.cases, &cells, &self.starts, &index);
         let predictions = prediction::predict_known(&predictor, &self.cases, &cells, count);
         let doubts = prediction::doubts(&self.cases, &case_verdicts, count);
-        let tried = |(case, row)| (case, OfTriedCase::new(row, &model_verdicts[&models[&case]], &unproven));
+        let tried = |(case, row)| {
+            let model = models[&case];
+            let unproven = unproven.of(precisions.get(&model).copied());
+            (case, OfTriedCase::new(row, &model_verdicts[&model], unproven))
+        };
         let case_verdicts = case_verdicts.into_iter().map(tried).collect();
         Knowledge {
             targets: self.targets,
@@ -386,22 +393,22 @@ impl Knowledge {
     /// inside where nothing does; `None` when they were never compared, and no other model's tell anything.
     pub fn outputs_in_class(
         &self,
-        case: CaseId,
-        model: ModelId,
+        case: &Case,
         target: TargetIndex,
         class: AccuracyClass,
     ) -> Option<Option<&Exclusion>> {
         let index = usize::from(target.0);
-        let verdicts = self.verdicts(case, model);
+        let verdicts = self.verdicts(case);
         if let Some(by_class) = verdicts.outputs(index) {
             return Some(by_class[class as usize].as_ref());
         }
-        self.unproven[index][class as usize].as_ref().map(Some)
+        self.unproven.of(case.facts.precision)[index][class as usize].as_ref().map(Some)
     }
 
     /// What speaks against the targets for a case: what its own trials say, else the worst of its model's.
-    pub(crate) fn verdicts(&self, case: CaseId, model: ModelId) -> Verdicts<'_> {
-        Verdicts::new(self.case_verdicts.get(&case), &self.model_verdicts, model, &self.unproven)
+    pub(crate) fn verdicts(&self, case: &Case) -> Verdicts<'_> {
+        let unproven = self.unproven.of(case.facts.precision);
+        Verdicts::new(self.case_verdicts.get(&case.id), &self.model_verdicts, case.model, unproven)
     }
 }
 

@@ -47,6 +47,11 @@ pub enum Precision {
     Other,
 }
 
+impl Precision {
+    /// All, in the order of their places in tables.
+    pub const ALL: [Self; 6] = [Self::Fp32, Self::Fp16, Self::Bf16, Self::Int8, Self::Fp64, Self::Other];
+}
+
 impl fmt::Display for Precision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -226,6 +231,9 @@ pub struct CaseFacts {
     /// valid when `−rows ≤ v < rows`.
     #[serde(default)]
     pub index_limits: BTreeMap<String, u64>,
+    /// The format of most weight bytes of the model; `None` where facts were counted before it was kept.
+    #[serde(default)]
+    pub precision: Option<Precision>,
     /// What had to be assumed for the count, in sentences; empty when nothing was.
     pub assumptions: Vec<String>,
     /// The version of the method that the facts were counted by; 0 before versions were kept.

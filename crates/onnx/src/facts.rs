@@ -25,7 +25,7 @@ pub const NEWEST_KNOWN_OPSET: i64 = 26;
 
 /// The version of the method by which facts are collected and work is counted; facts of another version are counted
 /// anew. It grows with every change that gives other facts for the same bytes, or refuses bytes accepted before.
-pub const METHOD_VERSION: u32 = 1;
+pub const METHOD_VERSION: u32 = 2;
 
 /// The facts of a model; an input that no caller could give is an error of its name and what is wrong.
 pub(crate) fn collect_facts(
@@ -243,6 +243,7 @@ impl Model {
             by_class,
             inputs,
             index_limits,
+            precision: Some(facts.precision),
             assumptions,
             method_version: METHOD_VERSION,
         })

@@ -171,7 +171,7 @@ fn describe(
     for candidate in &decision.candidates {
         let (target, name) = (candidate.target, key(candidate.target));
         let Some(known) = truth.estimate(case.id, target, query.workload) else { continue };
-        if matches!(truth.outputs_in_class(case.id, case.model, target, query.accuracy), Some(Some(_))) {
+        if matches!(truth.outputs_in_class(case, target, query.accuracy), Some(Some(_))) {
             continue;
         }
         record.times_ms.insert(name.clone(), known.time_ns / 1e6);

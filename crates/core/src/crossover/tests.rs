@@ -82,6 +82,7 @@ fn case(model: u8, family: Family, nodes: u64, parameters: u64, batch: u64) -> C
             shape: vec![batch, 8],
         }],
         index_limits: BTreeMap::new(),
+        precision: None,
         assumptions: Vec::new(),
         method_version: 1,
     };

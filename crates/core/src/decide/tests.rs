@@ -12,7 +12,7 @@ use crate::chip::{ChipKey, ChipKind};
 use crate::form::{Fit, FitRow, Form, fit_forms};
 use crate::identity::{CaseId, ModelId};
 use crate::knowledge::{KnowledgeBuilder, TrialFacts};
-use crate::model::{Bindings, CaseFacts, ClassWork, Family, OperatorClass};
+use crate::model::{Bindings, CaseFacts, ClassWork, Family, OperatorClass, Precision};
 use crate::predict::LawKind;
 use crate::statistics::Summary;
 use crate::target::{ProviderName, Target, TargetKey};
@@ -33,6 +33,7 @@ fn case(model: ModelId, flops: f64) -> Case {
         family: Family::Mlp,
         inputs: Vec::new(),
         index_limits: std::collections::BTreeMap::new(),
+        precision: Some(Precision::Fp32),
         assumptions: Vec::new(),
         method_version: 1,
     };

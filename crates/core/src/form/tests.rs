@@ -31,6 +31,7 @@ fn facts(row: &FitRow) -> CaseFacts {
         family: row.family,
         inputs: Vec::new(),
         index_limits: std::collections::BTreeMap::new(),
+        precision: None,
         assumptions: Vec::new(),
         method_version: 1,
     }

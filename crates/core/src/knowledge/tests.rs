@@ -3,6 +3,7 @@
 use super::*;
 use crate::accuracy::{OutputDifference, OutputFault};
 use crate::chip::{ChipKey, ChipKind};
+use crate::model::{Bindings, CaseFacts, Family};
 use crate::reading::Reading;
 use crate::statistics::summarise;
 use crate::target::ProviderName;
@@ -54,7 +55,26 @@ fn knowledge(trials: Vec<TrialFacts>) -> Knowledge {
 }
 
 fn exclusion(knowledge: &Knowledge, index: usize, class: AccuracyClass) -> Option<&Exclusion> {
-    knowledge.verdicts(CASE, MODEL).exclusion(index, class)
+    knowledge.verdicts(&case(CASE, MODEL, None)).exclusion(index, class)
+}
+
+fn case(id: CaseId, model: ModelId, precision: Option<Precision>) -> Case {
+    let facts = CaseFacts {
+        batch: 1,
+        parameters: 1000,
+        weight_bytes: 4000,
+        nodes: 2,
+        flops: 2000.0,
+        activation_bytes: 400.0,
+        by_class: Vec::new(),
+        family: Family::Mlp,
+        inputs: Vec::new(),
+        index_limits: std::collections::BTreeMap::new(),
+        precision,
+        assumptions: Vec::new(),
+        method_version: 2,
+    };
+    Case { id, ..Case::new(model, "made for a test".to_owned(), Bindings::default(), facts) }
 }
 
 #[test]
@@ -98,7 +118,9 @@ fn outputs_are_known_to_pass_to_fail_or_not_at_all() {
     let class = AccuracyClass::Exact;
     let index = TargetIndex(1);
     let known = |trials| {
-        knowledge(trials).outputs_in_class(CASE, MODEL, index, class).map(|against| against.is_some())
+        knowledge(trials)
+            .outputs_in_class(&case(CASE, MODEL, None), index, class)
+            .map(|against| against.is_some())
     };
     assert_eq!(known(vec![]), None);
     assert_eq!(known(vec![trial("b", Ok((session(100.0), compared(1e-3))))]), Some(true));
@@ -147,6 +169,36 @@ fn errors_on_other_models_count_where_nothing_was_compared() {
     assert_eq!(exclusion(&knowledge, 1, class), Some(&Exclusion::UnprovenOutputs { class, worst_seen }));
     assert_eq!(exclusion(&knowledge, 1, AccuracyClass::Relaxed), None);
     assert_eq!(knowledge.targets()[1].worst_error, Some(worst_seen));
+}
+
+#[test]
+fn outputs_of_a_model_are_judged_by_those_of_its_precision() {
+    use Precision::{Fp16, Fp32, Int8};
+    let class = AccuracyClass::Standard;
+    let check = |tried: &[(Precision, OutputCheck)], unproven: [bool; 3]| {
+        let mut builder = KnowledgeBuilder::default();
+        builder.target(target("b"), [None, None, None], Some(1e-6));
+        for (number, (precision, outputs)) in (10..).zip(tried) {
+            let (id, model) = (CaseId([number; 32]), ModelId([number; 32]));
+            builder.case(case(id, model, Some(*precision)));
+            builder.trial(TrialFacts {
+                case: id,
+                model,
+                ..trial("b", Ok((session(100.0), outputs.clone())))
+            });
+        }
+        let knowledge = builder.build();
+        let of = |precision| knowledge.verdicts(&case(CASE, MODEL, precision)).exclusion(0, class).is_some();
+        assert_eq!([Some(Fp32), Some(Int8), Some(Fp16)].map(of), unproven, "{tried:?}");
+        // Where the precision is not known, all count.
+        assert_eq!(of(None), unproven.contains(&true));
+    };
+    check(&[(Fp32, compared(1e-6)), (Int8, compared(2e-2))], [false, true, true]);
+    check(&[(Fp32, compared(2e-2)), (Int8, compared(1e-3))], [true, false, true]);
+    check(&[(Fp32, compared(1e-6)), (Int8, compared(1e-3))], [false, false, false]);
+    let fault = OutputFault::Count { found: 2, expected: 1 };
+    let faulty = OutputCheck::Faulty { reference: TargetKey("a".to_owned()), fault };
+    check(&[(Fp32, compared(1e-6)), (Int8, faulty)], [true, true, true]);
 }
 
 #[test]
@@ -218,11 +270,15 @@ fn a_case_answers_for_itself_and_the_worst_one_for_untried_shapes() {
     for trials in [vec![trial("a", good()), of_large(failed())], vec![of_large(failed()), trial("a", good())]]
     {
         let knowledge = knowledge(trials);
-        let excluded = |case| knowledge.verdicts(case, MODEL).exclusion(0, AccuracyClass::Exact).is_some();
+        let excluded = |case| {
+            knowledge.verdicts(&self::case(case, MODEL, None)).exclusion(0, AccuracyClass::Exact).is_some()
+        };
         assert_eq!([CASE, large, untried].map(excluded), [false, true, true]);
     }
     let knowledge = knowledge(vec![trial("a", good()), of_large(Ok((session(1e6), compared(1e-3))))]);
-    let excluded = |case| knowledge.verdicts(case, MODEL).exclusion(0, AccuracyClass::Exact).is_some();
+    let excluded = |case| {
+        knowledge.verdicts(&self::case(case, MODEL, None)).exclusion(0, AccuracyClass::Exact).is_some()
+    };
     assert_eq!([CASE, large, untried].map(excluded), [false, true, true]);
 }
 
@@ -231,7 +287,8 @@ fn outputs_that_cannot_be_right_make_a_target_suspect_everywhere() {
     let fault = OutputFault::NotFinite { index: 0, element: 0 };
     let faulty = OutputCheck::Faulty { reference: TargetKey("b".to_owned()), fault };
     let knowledge = knowledge(vec![trial("a", Ok((session(1e6), faulty)))]);
-    let stranger = knowledge.verdicts(CaseId([8; 32]), ModelId([8; 32]));
+    let stranger = case(CaseId([8; 32]), ModelId([8; 32]), None);
+    let stranger = knowledge.verdicts(&stranger);
     assert!(matches!(
         stranger.exclusion(0, AccuracyClass::Relaxed),
         Some(Exclusion::UnprovenOutputs { worst_seen, .. }) if worst_seen.is_infinite()

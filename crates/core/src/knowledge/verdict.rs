@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use super::Exclusion;
 use crate::accuracy::AccuracyClass;
 use crate::identity::ModelId;
+use crate::model::Precision;
 use crate::trial::{Failure, OutputCheck};
 
 /// What speaks, by class, against a target whose outputs were never compared.
@@ -173,8 +174,69 @@ impl Verdict {
     }
 }
 
-/// What speaks, by class, against a target whose outputs were never compared for a model.
-pub(super) fn unproven_outputs(worst_error: Option<f64>) -> Unproven {
+/// The largest relative errors seen of one target.
+///
+/// What a target does to weights in one format tells little of its arithmetic in another: a quantised model may differ
+/// by its rounding where every model in single precision is exact. A model is judged by those of its own precision,
+/// and by all where none of them was compared. Outputs that cannot be right speak against all.
+#[derive(Debug, Clone, Default)]
+pub(super) struct WorstErrors {
+    proven: Option<f64>,
+    all: Option<f64>,
+    by_precision: [Option<f64>; Precision::ALL.len()],
+}
+
+impl WorstErrors {
+    /// Starts from what the precision proof showed.
+    pub(super) fn proven(error: Option<f64>) -> Self {
+        Self { proven: error, all: error, ..Self::default() }
+    }
+
+    /// Takes over what comparing the outputs of a model of `precision` showed.
+    pub(super) fn note(&mut self, error: f64, precision: Option<Precision>) {
+        let worsen = |worst: &mut Option<f64>| *worst = Some(worst.unwrap_or(0.0).max(error));
+        worsen(&mut self.all);
+        if let Some(precision) = precision {
+            worsen(&mut self.by_precision[precision as usize]);
+        }
+    }
+
+    /// Over the precision proof and all models.
+    pub(super) fn all(&self) -> Option<f64> {
+        self.all
+    }
+
+    /// What is expected at worst of a model of `precision`.
+    pub(super) fn expected(&self, precision: Option<Precision>) -> Option<f64> {
+        let alike = precision.and_then(|precision| self.by_precision[precision as usize]);
+        match alike.filter(|_| self.all != Some(f64::INFINITY)) {
+            Some(worst) => Some(worst.max(self.proven.unwrap_or(0.0))),
+            None => self.all,
+        }
+    }
+}
+
+/// What speaks against targets whose outputs were never compared for a model, by the model's precision.
+#[derive(Debug, Default)]
+pub(super) struct UnprovenOutputs {
+    by_precision: [Box<[Unproven]>; Precision::ALL.len()],
+    unknown: Box<[Unproven]>,
+}
+
+impl UnprovenOutputs {
+    /// Of all targets, in their order.
+    pub(super) fn new(worst: &[WorstErrors]) -> Self {
+        let of = |precision| worst.iter().map(|it| unproven(it.expected(precision))).collect();
+        Self { by_precision: Precision::ALL.map(|precision| of(Some(precision))), unknown: of(None) }
+    }
+
+    /// For a model of `precision`, by target.
+    pub(super) fn of(&self, precision: Option<Precision>) -> &[Unproven] {
+        precision.map_or(&self.unknown, |precision| &self.by_precision[precision as usize])
+    }
+}
+
+fn unproven(worst_error: Option<f64>) -> Unproven {
     AccuracyClass::ALL.map(|class| {
         let worst_seen = worst_error.filter(|&worst| worst > class.limit())?;
         Some(Exclusion::UnprovenOutputs { class, worst_seen })

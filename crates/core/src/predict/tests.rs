@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::form::{Fit, fit_forms};
-use crate::model::{Bindings, CaseFacts, ClassWork, Family, OperatorClass};
+use crate::model::{Bindings, CaseFacts, ClassWork, Family, OperatorClass, Precision};
 use crate::statistics::draws::Draws;
 
 const TARGETS: usize = 3;
@@ -47,6 +47,7 @@ fn model(draws: &mut Draws, number: usize) -> Model {
             family: Family::Conv,
             inputs: Vec::new(),
             index_limits: BTreeMap::new(),
+            precision: Some(Precision::Fp32),
             assumptions: Vec::new(),
             method_version: 1,
         };

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-use siliconroute_core::model::{Bindings, CaseFacts, Family};
+use siliconroute_core::model::{Bindings, CaseFacts, Family, Precision};
 use siliconroute_core::{CaseId, Dimension, ElementType, ModelId, Reading, Tensor, TensorData};
 use siliconroute_engine::worker::wire::EngineSpec;
 use siliconroute_testkit::{
@@ -92,6 +92,7 @@ impl Bench {
             family: Family::Mlp,
             inputs: Vec::new(),
             index_limits: BTreeMap::new(),
+            precision: Some(Precision::Fp32),
             assumptions: Vec::new(),
             method_version: 1,
         };

@@ -214,6 +214,7 @@ fn fleet_case(case: Case) -> FleetCase {
         family: case.family,
         inputs: case.inputs.into_iter().map(input).collect(),
         index_limits: BTreeMap::new(),
+        precision: None,
         assumptions: Vec::new(),
         method_version: case.facts_version,
     };

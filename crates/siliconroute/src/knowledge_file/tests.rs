@@ -25,6 +25,7 @@ fn case(number: u8) -> FleetCase {
         family: Family::Mlp,
         inputs: vec![BoundInput { name: String::new(), element: ElementType::Float32, shape: vec![1, 10] }],
         index_limits: BTreeMap::new(),
+        precision: None,
         assumptions: Vec::new(),
         method_version: 1,
     };

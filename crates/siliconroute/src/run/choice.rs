@@ -65,7 +65,7 @@ pub(super) fn accuracy_notice(
     learned: &Learned,
 ) -> Option<String> {
     let index = learned.knowledge.find(target)?;
-    match learned.knowledge.outputs_in_class(case.id, case.model, index, class) {
+    match learned.knowledge.outputs_in_class(case, index, class) {
         Some(Some(exclusion)) => {
             Some(format!("{target} answers because it was named, but its {}", exclusion.sentence()))
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use siliconroute_core::decide::{Limits, Rules};
 use siliconroute_core::knowledge::{Knowledge, KnowledgeBuilder, TrialFacts};
-use siliconroute_core::model::{Bindings, CaseFacts, Family};
+use siliconroute_core::model::{Bindings, CaseFacts, Family, Precision};
 use siliconroute_core::statistics::summarise;
 use siliconroute_core::trial::OutputCheck;
 use siliconroute_core::{AccuracyClass, ChipKey, ChipKind, Goal, ModelId, ProviderName, Target};
@@ -27,6 +27,7 @@ fn case() -> Case {
         family: Family::Mlp,
         inputs: Vec::new(),
         index_limits: BTreeMap::new(),
+        precision: Some(Precision::Fp32),
         assumptions: Vec::new(),
         method_version: 1,
     };

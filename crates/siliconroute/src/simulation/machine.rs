@@ -9,7 +9,7 @@ use std::time::Duration;
 use siliconroute_core::decide::{ChipNow, Context};
 use siliconroute_core::form::{FitRow, fit_forms};
 use siliconroute_core::knowledge::{Knowledge, KnowledgeBuilder, TargetIndex, TrialFacts};
-use siliconroute_core::model::{Bindings, CaseFacts, ClassWork, Family, OperatorClass};
+use siliconroute_core::model::{Bindings, CaseFacts, ClassWork, Family, OperatorClass, Precision};
 use siliconroute_core::statistics::{Draws, summarise};
 use siliconroute_core::trial::OutputCheck;
 use siliconroute_core::{Case, ChipKey, ChipKind, ModelId, ProviderName, Target, TargetKey, Workload};
@@ -336,6 +336,7 @@ fn case(index: usize, draws: &mut Draws) -> Case {
         family: Family::Mlp,
         inputs: Vec::new(),
         index_limits: BTreeMap::new(),
+        precision: Some(Precision::Fp32),
         assumptions: Vec::new(),
         method_version: 1,
     };

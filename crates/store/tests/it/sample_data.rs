@@ -84,6 +84,7 @@ pub(crate) fn case(model: &ModelFacts, batch: u64) -> Case {
             shape: vec![batch, 10],
         }],
         index_limits: BTreeMap::new(),
+        precision: Some(Precision::Fp32),
         assumptions: Vec::new(),
         method_version: 1,
     };

@@ -7,7 +7,7 @@ use crate::decide::{ChipNow, Context, Decision, Limits, Query, Rules, decide, de
 use crate::identity::ModelId;
 use crate::knowledge::{KnowledgeBuilder, TrialFacts};
 use crate::learning::{Allowance, Explorer};
-use crate::model::{Bindings, CaseFacts, Family};
+use crate::model::{Bindings, CaseFacts, Family, Precision};
 use crate::statistics::{Draws, summarise};
 use crate::target::{ProviderName, Target, TargetKey};
 use crate::trial::OutputCheck;
@@ -29,6 +29,7 @@ fn case(number: u8) -> Case {
         family: Family::Mlp,
         inputs: Vec::new(),
         index_limits: std::collections::BTreeMap::new(),
+        precision: Some(Precision::Fp32),
         assumptions: Vec::new(),
         method_version: 1,
     };
