@@ -229,7 +229,7 @@ fn decision(bencher: divan::Bencher<'_, '_>) {
 #[divan::bench(sample_size = EACH_CASE)]
 fn decision_that_may_explore(bencher: divan::Bencher<'_, '_>) {
     let World { knowledge, live, cases } = world();
-    let mut explorer = Explorer::new(0.01, 1);
+    let mut explorer = Explorer::new(0.01);
     explorer.account.spend(1e15, None);
     let mut cases = cases.iter().cycle();
     bencher.bench_local(|| {

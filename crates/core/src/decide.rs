@@ -36,7 +36,7 @@ pub use self::wording::{format_duration_ns, format_interval_ns, format_joules};
 pub const INLINE_TARGETS: usize = 16;
 
 /// Version of the method by which candidates are ranked; a change of any choice raises it.
-pub const METHOD_VERSION: u32 = 1;
+pub const METHOD_VERSION: u32 = 2;
 
 /// What is asked.
 #[derive(Debug, Clone, Copy)]
@@ -261,8 +261,9 @@ pub fn decide_live<'k>(
 
 /// What a decision knows of the targets beyond what stands in its candidates.
 trait Startable: Lineup {
-    /// What it takes to wake the target up, in nanoseconds; 0 where that is not known.
-    fn waking_ns(&self, target: TargetIndex) -> f64;
+    /// What it takes to wake the target up, in nanoseconds, as things are now: where it has become slower in the workload, waking has,
+    /// too. 0 where that is not known.
+    fn waking_ns(&self, candidate: &Candidate<'_>, workload: Workload) -> f64;
     /// What it takes to open a session and run it once, in nanoseconds.
     fn cold_start_ns(&self, target: TargetIndex) -> Option<f64>;
 }
@@ -292,8 +293,11 @@ impl Lineup for OfCase<'_> {
 }
 
 impl Startable for OfCase<'_> {
-    fn waking_ns(&self, target: TargetIndex) -> f64 {
-        self.row().waking_ns(target)
+    fn waking_ns(&self, candidate: &Candidate<'_>, workload: Workload) -> f64 {
+        let (row, target) = (self.row(), candidate.target);
+        let known_ns = row.waking_ns(target);
+        let slower = candidate.outlook.ok().zip(row.expected_ns(target, workload));
+        slower.map_or(known_ns, |(now, expected_ns)| known_ns * now.time_ns / expected_ns)
     }
 
     fn cold_start_ns(&self, target: TargetIndex) -> Option<f64> {
@@ -334,7 +338,9 @@ fn explore_instead(
     let start_ns = |target| match &allowance.open {
         Some(open) if !open.contains(&target) => lineup.cold_start_ns(target),
         // While one target runs, the others rest, and the first run of a visit wakes one up.
-        _ if terms.workload == Workload::Sustained => Some(lineup.waking_ns(target)),
+        _ if terms.workload == Workload::Sustained => {
+            Some(lineup.waking_ns(&decision.candidates[usize::from(target.0)], terms.workload))
+        }
         _ => Some(0.0),
     };
     explore(&decision.candidates, decision.chosen?, allowance, start_ns)

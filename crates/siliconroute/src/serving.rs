@@ -98,7 +98,7 @@ impl Router {
             None => Some(Recorder::start(self)?),
         };
         let live = Live::new(learned.knowledge.targets().len());
-        let explorer = Explorer::new(self.settings.exploration_share.unwrap_or(0.0), self.settings.seed);
+        let explorer = Explorer::new(self.settings.exploration_share.unwrap_or(0.0));
         let pupil = Pupil { live: live.clone(), explorer, changes: Vec::new(), power: None };
         Ok(Serving {
             router: self,

@@ -65,7 +65,7 @@ pub(super) fn rank(
         fired.push(Fired::EnergyPartlyKnown { known: known as u16, of: count as u16 });
     }
     if goal == Goal::Fastest {
-        add_waking(knowledge, query, context, &mut times, &mut fired);
+        add_waking(knowledge, query, context, candidates, &mut times, &mut fired);
     }
     score(goal, energy_scope, candidates, &times);
     let (mut chosen, mut runner_up) = best_two(candidates, |_| true);
@@ -227,6 +227,7 @@ fn add_waking(
     knowledge: &impl Startable,
     query: &Terms,
     context: &Context,
+    candidates: &[Candidate<'_>],
     times: &mut [Option<f64>],
     fired: &mut SmallVec<[Fired; 4]>,
 ) {
@@ -239,7 +240,8 @@ fn add_waking(
         let Some(time_ns) = time.filter(|&time_ns| index != position && time_ns < running_ns) else {
             continue;
         };
-        let with_waking = time_ns + knowledge.waking_ns(target) / f64::from(running.runs.max(1));
+        let waking_ns = knowledge.waking_ns(&candidates[index], query.workload);
+        let with_waking = time_ns + waking_ns / f64::from(running.runs.max(1));
         *time = Some(with_waking);
         if passed_over.is_none_or(|(least, _)| time_ns < least) {
             passed_over = Some((time_ns, target));

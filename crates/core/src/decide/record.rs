@@ -168,7 +168,7 @@ impl Record {
             load_watts: candidate.load_watts,
             within_ns: candidate.within_ns,
             spread: candidate.spread,
-            waking_ns: wakes.then(|| lineup.waking_ns(candidate.target)),
+            waking_ns: wakes.then(|| lineup.waking_ns(candidate, query.workload)),
             cold_start_ns: explores.then(|| lineup.cold_start_ns(candidate.target)).flatten(),
         };
         Self {
@@ -235,8 +235,8 @@ impl Lineup for Record {
 }
 
 impl Startable for Record {
-    fn waking_ns(&self, target: TargetIndex) -> f64 {
-        self.candidates[usize::from(target.0)].waking_ns.unwrap_or(0.0)
+    fn waking_ns(&self, candidate: &Candidate<'_>, _workload: Workload) -> f64 {
+        self.candidates[usize::from(candidate.target.0)].waking_ns.unwrap_or(0.0)
     }
 
     fn cold_start_ns(&self, target: TargetIndex) -> Option<f64> {

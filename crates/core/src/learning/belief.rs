@@ -27,6 +27,10 @@ const CLIP: f64 = 2.5;
 /// The scatter of runs is never believed to be less than this share of their time.
 const LEAST_SCATTER: f64 = 0.01;
 
+/// The share of runs that are wild: they take up to [`WILDEST`] times as long as usual, any factor in log time as likely as any other.
+const WILD_SHARE: f64 = 0.02;
+const WILDEST: f64 = 20.0;
+
 /// The least weight of one run in the believed scatter, and how many runs the scatter before any run counts as.
 const SCATTER_GAIN: f64 = 0.05;
 const RUNS_BEFORE: f64 = 4.0;
@@ -170,19 +174,25 @@ impl Belief {
             return Some(self.start_anew(now_ns));
         }
         let step = innovation.clamp(-CLIP * spread, CLIP * spread);
+        // How much the run counts for.
+        let mut sure = 1.0;
         if self.fresh < KEPT {
             self.fresh += 1;
-            self.level = self.first_level(spread);
+            if self.fresh == 1 {
+                // There is no other run yet to tell that it is wild.
+                sure = chance_of_a_usual_run(innovation, spread);
+            }
+            self.level += sure * (self.first_level(spread) - self.level);
         } else {
             self.level += variance / (variance + self.scatter) * step;
         }
-        self.weight += 1.0;
+        self.weight += sure;
         if self.sums.iter().all(|&sum| sum <= 0.0) {
             self.calm = self.level;
         }
         // The innovation holds the doubt about the level, too; only what is left of it is scatter.
         let scatter = (step * step - self.variance()).max(LEAST_SCATTER * LEAST_SCATTER);
-        let weight = SCATTER_GAIN.max(1.0 / (self.runs as f64 + RUNS_BEFORE));
+        let weight = sure * SCATTER_GAIN.max(1.0 / (self.runs as f64 + RUNS_BEFORE));
         self.scatter += weight * (scatter - self.scatter);
         None
     }
@@ -340,6 +350,19 @@ impl Belief {
     pub fn changed(&self) -> Option<(u64, u64)> {
         (self.shift != 0.0).then_some((self.changed_ns, self.runs_since))
     }
+}
+
+/// How likely a run that is off by `innovation` in log time is none of the wild ones, where usual runs are off by `spread`.
+///
+/// Wild runs are slow ones.
+fn chance_of_a_usual_run(innovation: f64, spread: f64) -> f64 {
+    if innovation <= 0.0 {
+        return 1.0;
+    }
+    let standard = innovation / spread;
+    let density = (-0.5 * standard * standard).exp() / (spread * std::f64::consts::TAU.sqrt());
+    let usual = (1.0 - WILD_SHARE) * density;
+    usual / (usual + WILD_SHARE / WILDEST.ln())
 }
 
 /// Standard deviation of the log time that a 95 % interval speaks of, at least what sessions differ by.

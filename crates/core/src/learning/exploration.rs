@@ -12,28 +12,38 @@ use super::belief::log_deviation;
 use crate::decide::{Candidate, Decision, Prediction, Source};
 use crate::identity::CaseId;
 use crate::knowledge::TargetIndex;
-use crate::statistics::Draws;
 use crate::workload::Workload;
 
-/// Standard deviations below what is believed of a target that a draw is not thought to fall: once in 30,000 draws.
-const FARTHEST_DRAW: f64 = 4.0;
+/// What a visit must be worth for each nanosecond that it is expected to cost.
+///
+/// What it is worth is reckoned as if the target now best were known and no other one were looked at later, both of which say too much,
+/// and what one visit spends is missing for the next.
+const LEAST_WORTH: f64 = 2.0;
 
-/// What exploring may cost a decision, and the chance that it is left to; it is part of the context, so that a stored
-/// decision can be made again.
+/// Standard deviation of what the runs of a visit tell, in log time: two or three runs that scatter by a tenth.
+const OF_A_VISIT: f64 = 0.07;
+
+/// The least that a visit is reckoned to cost, in runs of the target that is best: being off by this much would not be noticed.
+const LEAST_COST: f64 = 0.01;
+
+/// Standard deviations by which a target must be better than believed, beyond which it is not thought to be.
+const FARTHEST: f64 = 4.0;
+
+/// What exploring may cost a decision, and what it may come to; it is part of the context, so that a stored decision can be made
+/// again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Allowance {
     /// What is left of the share, in nanoseconds; nothing is explored where it is not positive.
     pub left_ns: f64,
-    /// The seed of all draws.
-    pub seed: u64,
-    /// The number of this decision, so that each draws anew.
-    pub draw: u64,
     /// Targets with a living session; `None` where all have one, or none needs it. Others cost their cold start too.
     pub open: Option<SmallVec<[TargetIndex; 8]>>,
     /// How many runs a visit takes.
     pub runs: u32,
     /// The target that is being looked at.
     pub held: Option<TargetIndex>,
+    /// Runs that the case is expected to get still, over which a better target pays; 0 in records from before visits were weighed.
+    #[serde(default)]
+    pub runs_ahead: f64,
 }
 
 /// An exploration: the target was chosen to be looked at again.
@@ -47,14 +57,14 @@ pub struct Explored {
     pub left_ns: f64,
 }
 
-/// The candidate to look at again instead of `best`, by Thompson's rule ("On the Likelihood that One Unknown Probability
-/// Exceeds Another", Biometrika 25, 1933); `None` where none is worth its cost.
+/// The candidate to look at again instead of `best`, by what a visit is worth for its cost; `None` where none is worth it, or the
+/// one that is worth most does not fit into what is left of the allowance, so that this is saved for.
 ///
-/// A time is drawn for each candidate from what is believed of it: log-normal, as wide as its 95 % interval. The candidate
-/// with the least draw is taken, among those whose expected cost fits into what is left of the allowance: the mean of its
-/// believed time less that of `best`, for as many runs as a visit takes, plus what `start_ns` says that it takes to get the
-/// target going (`None`: that is not known, and the target is left alone). The budget comes before the draw so that one dear
-/// and doubtful target does not hide a cheap one.
+/// What a visit is worth is the expected improvement (Mockus, Tiesis and Zilinskas, "The Application of Bayesian Methods for Seeking
+/// the Extremum", 1978), here for each nanosecond of its cost: by how much the target is expected to be faster than `best`, if it is,
+/// by what a visit can tell, for each run that the case is expected to get still. Times are log-normal, as wide as their 95 % intervals.
+/// The cost is the mean of the believed time less that of `best`, for as many runs as a visit takes, plus what `start_ns` says that it
+/// takes to get the target going (`None`: that is not known, and the target is left alone). Nothing is left to chance.
 pub fn explore(
     candidates: &[Candidate<'_>],
     best: TargetIndex,
@@ -72,43 +82,52 @@ pub fn explore(
         let explored = Explored { instead_of: best, expected_cost_ns: 0.0, left_ns };
         return (held.target != best).then_some((held.target, explored));
     }
-    let runs = f64::from(allowance.runs);
-    let best_deviation = deviation(&believed);
-    // A draw of the best one lies hardly ever beyond this.
-    let reach = (FARTHEST_DRAW * best_deviation).exp() * believed.time_ns;
-    let mut draws: Option<Draws> = None;
-    let mut least: Option<(f64, TargetIndex, f64)> = None;
+    let mut most: Option<(f64, TargetIndex, f64)> = None;
     for candidate in candidates {
         let Ok(outlook) = candidate.outlook else { continue };
         let target = candidate.target;
-        // The median lies below the mean, so that what is over by it need not be reckoned out.
-        let least_cost_ns = runs * (outlook.time_ns - believed.time_ns);
-        if target == best || candidate.barred.is_some() || least_cost_ns > left_ns {
+        if target == best || candidate.barred.is_some() {
             continue;
         }
         let deviation = deviation(&outlook);
-        if outlook.time_ns * (-FARTHEST_DRAW * deviation).exp() > reach {
-            continue;
-        }
+        let told = deviation * deviation / deviation.hypot(OF_A_VISIT);
+        let Some(saving_ns) = expected_saving_ns(believed.time_ns, outlook.time_ns, told) else { continue };
         let Some(start_ns) = start_ns(target) else { continue };
         // The mean of a log-normal time, which lies above its median.
         let expected_ns = outlook.time_ns * (0.5 * deviation * deviation).exp();
-        let cost_ns = runs * (expected_ns - believed.time_ns).max(0.0) + start_ns;
-        if cost_ns > left_ns {
-            continue;
-        }
-        let draws = draws.get_or_insert_with(|| {
-            // A stride that shares no factor with the numbers of draws keeps their sequences apart.
-            Draws::new(allowance.seed.wrapping_add(allowance.draw.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
-        });
-        let drawn = outlook.time_ns.ln() + deviation * draws.normal();
-        if least.is_none_or(|(time, ..)| drawn < time) {
-            least = Some((drawn, target, cost_ns));
+        let cost_ns = f64::from(allowance.runs) * (expected_ns - believed.time_ns).max(0.0) + start_ns;
+        let worth = allowance.runs_ahead * saving_ns / cost_ns.max(LEAST_COST * believed.time_ns);
+        if worth >= LEAST_WORTH && most.is_none_or(|(most, ..)| worth > most) {
+            most = Some((worth, target, cost_ns));
         }
     }
-    let (drawn, target, expected_cost_ns) = least?;
-    let of_best = believed.time_ns.ln() + best_deviation * draws?.normal();
-    (drawn < of_best).then_some((target, Explored { instead_of: best, expected_cost_ns, left_ns }))
+    let (_, target, expected_cost_ns) = most?;
+    (expected_cost_ns <= left_ns)
+        .then_some((target, Explored { instead_of: best, expected_cost_ns, left_ns }))
+}
+
+/// What a run is expected to save where the faster of two targets is taken rather than the one that takes `best_ns`; the other takes a
+/// log-normal time with the median `time_ns` and a standard deviation of `told` in log time. `None` where that is as good as nothing.
+///
+/// It is `E[max(best_ns - T, 0)]`, the price of an option to sell (Black and Scholes, Journal of Political Economy 81, 1973).
+fn expected_saving_ns(best_ns: f64, time_ns: f64, told: f64) -> Option<f64> {
+    let away = (time_ns / best_ns).ln() / told;
+    if away.is_nan() || away > FARTHEST {
+        return None;
+    }
+    let mean_ns = time_ns * (0.5 * told * told).exp();
+    Some((best_ns * normal_beyond(away) - mean_ns * normal_beyond(away + told)).max(0.0))
+}
+
+/// The chance that a standard normal number lies beyond `z`, to within 7.5e-8 (Abramowitz and Stegun, "Handbook of Mathematical
+/// Functions", 26.2.17).
+fn normal_beyond(z: f64) -> f64 {
+    let t = 1.0 / (1.0 + 0.231_641_9 * z.abs());
+    let sum = t
+        * (0.319_381_530
+            + t * (-0.356_563_782 + t * (1.781_477_937 + t * (-1.821_255_978 + t * 1.330_274_429))));
+    let tail = sum * (-0.5 * z * z).exp() / std::f64::consts::TAU.sqrt();
+    if z < 0.0 { 1.0 - tail } else { tail }
 }
 
 /// Standard deviation of the log time that is believed.
@@ -155,13 +174,11 @@ impl Account {
     }
 }
 
-/// Keeps the account, numbers the decisions, and sees visits through to their end.
+/// Keeps the account, and sees visits through to their end.
 #[derive(Debug, Clone)]
 pub struct Explorer {
     /// What was spent.
     pub account: Account,
-    seed: u64,
-    decisions: u64,
     cases: HashMap<CaseId, CaseAccount>,
 }
 
@@ -181,26 +198,29 @@ const RUNS_OF_A_VISIT: u32 = 3;
 const LOAN_RUNS: f64 = 1.0;
 
 impl Explorer {
-    /// Explores with `share` of all time, chance being drawn from `seed`.
-    pub fn new(share: f64, seed: u64) -> Self {
-        Self { account: Account::new(share), seed, decisions: 0, cases: HashMap::new() }
+    /// Explores with `share` of all time.
+    pub fn new(share: f64) -> Self {
+        Self { account: Account::new(share), cases: HashMap::new() }
     }
 
     /// What the next decision on `case` may explore with.
+    ///
+    /// A case is expected to get as many runs still as it has had: so half of all do, whatever their number is (Gott, "Implications of
+    /// the Copernican principle for our future prospects", Nature 363, 1993).
     pub fn allow(
-        &mut self,
+        &self,
         case: CaseId,
         workload: Workload,
         open: Option<SmallVec<[TargetIndex; 8]>>,
     ) -> Allowance {
-        self.decisions += 1;
         let runs = if workload == Workload::Sustained { RUNS_OF_A_VISIT } else { 1 };
         let of_case = self.cases.get(&case);
         let own_ns = of_case
             .map_or(0.0, |it| it.account.left_ns() + LOAN_RUNS * it.account.total_ns / it.runs.max(1) as f64);
         let left_ns = self.account.left_ns().min(own_ns);
         let held = of_case.and_then(|it| it.held).map(|(target, _)| target);
-        Allowance { left_ns, seed: self.seed, draw: self.decisions, open, runs, held }
+        let runs_ahead = of_case.map_or(0, |it| it.runs) as f64;
+        Allowance { left_ns, open, runs, held, runs_ahead }
     }
 
     /// Takes over a run of `case` that took `time_ns` after `decision`, whatever target answered it in the end.

@@ -161,7 +161,7 @@ impl OverCases {
         }
         let (_, own, _, scatter) = before.parts(now_ns);
         self.targets[target].wander.learn_rate(&Surprise { off_by, unseen_ns, variance: own + scatter });
-        self.rates = wander::shared(self.targets.iter().map(|state| &state.wander));
+        self.rates = wander::shared(&self.rates, self.targets.iter().map(|state| &state.wander));
     }
 
     /// By how much times of `target` have moved since `seen_ns`, in log time, beside wandering, and how far that may be off.
@@ -192,7 +192,7 @@ impl OverCases {
         if off_by <= 0.0 {
             return known;
         }
-        let width = (known.interval.high / known.interval.low).ln() / (2.0 * 1.96);
+        let width = log_deviation(known.interval);
         let half = (1.96 * off_by.hypot(width)).exp();
         let time_ns = known.time_ns * (shift + state.wander.level + offset).exp();
         Prediction { time_ns, interval: Interval { low: time_ns / half, high: time_ns * half }, ..known }

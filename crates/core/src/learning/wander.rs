@@ -185,12 +185,16 @@ fn density(at: f64, variance: f64) -> f64 {
 /// What is believed of the rates before any run: the usual one is 5 % a day.
 pub(super) const USUAL_RATES: Rates = [0.2, 0.4, 0.2, 0.1, 0.1];
 
-/// What all targets together tell of the rates: it is what is believed of one that was hardly seen.
-pub(super) fn shared<'w>(targets: impl Iterator<Item = &'w Wander>) -> Rates {
+/// What all targets together tell of the rates, where `before` was believed of them until now: it is what is believed of one that was
+/// hardly seen.
+///
+/// A step of the EM algorithm (Dempster, Laird and Rubin, Journal of the Royal Statistical Society B 39, 1977): a target that tells
+/// nothing repeats what is believed, so that those that nobody runs do not outvote the others.
+pub(super) fn shared<'w>(before: &Rates, targets: impl Iterator<Item = &'w Wander>) -> Rates {
     // The usual rates count as much as two targets.
     let mut sum = USUAL_RATES.map(|usual| 2.0 * usual);
     for target in targets {
-        let likely = target.likely(&USUAL_RATES);
+        let likely = target.likely(before);
         sum.iter_mut().zip(likely).for_each(|(sum, likely)| *sum += likely);
     }
     let all: f64 = sum.iter().sum();

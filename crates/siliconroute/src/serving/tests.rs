@@ -69,7 +69,7 @@ fn believed_after(plans: [Option<&str>; 2], ms: f64) -> [f64; 2] {
     let case = case();
     let knowledge = knowledge(&case);
     let live = Live::new(2);
-    let mut pupil = Pupil { live, explorer: Explorer::new(0.0, 1), changes: Vec::new(), power: None };
+    let mut pupil = Pupil { live, explorer: Explorer::new(0.0), changes: Vec::new(), power: None };
     let run = |pupil: &mut Pupil, target, ms: f64, at: u64| {
         let (workload, time_ns, at_ns) = (Workload::Sustained, ms * 1e6, at * SECOND);
         let run = Run { target, case: &case, workload, time_ns, at_ns, strained: false };

@@ -145,7 +145,7 @@ impl<'p> Drive<'p> {
             knowledge,
             machine,
             live: Live::new(plan.targets),
-            explorer: Explorer::new(plan.share, seed),
+            explorer: Explorer::new(plan.share),
             failures: Streaks::default(),
             answered_by: vec![0; plan.models],
             runs_of: vec![0; plan.models],

@@ -37,7 +37,7 @@ impl<'p> Informed<'p> {
         Self {
             plan,
             targets: vec![Wandered::default(); plan.targets],
-            explorer: Explorer::new(plan.share, seed),
+            explorer: Explorer::new(plan.share),
             draws: Draws::new(!seed),
             by: vec![(0, 0); plan.models],
             ran_ns: vec![f64::NEG_INFINITY; plan.models * plan.targets],

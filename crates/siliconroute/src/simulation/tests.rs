@@ -41,6 +41,7 @@ fn after_50_runs_of_a_model_the_choice_is_within_2_percent_of_the_oracle() {
         Scenario::Throttling,
         Scenario::Load,
         Scenario::Sleep,
+        Scenario::Failures,
         Scenario::Battery,
         Scenario::WildRuns,
         Scenario::Drift,

@@ -126,16 +126,15 @@ fn context() -> impl Strategy<Value = Context> {
 fn allowance() -> impl Strategy<Value = Allowance> {
     let open = prop::option::of(prop::collection::vec(0_u16..6, 0..4));
     let held = prop::option::of(0_u16..6);
-    (-1e6_f64..1e9, any::<u64>(), 0_u64..100, open, 1_u32..4, held).prop_map(
-        |(left_ns, seed, draw, open, runs, held)| Allowance {
+    (-1e6_f64..1e9, open, 1_u32..4, held, 0.0_f64..1e4).prop_map(|(left_ns, open, runs, held, runs_ahead)| {
+        Allowance {
             left_ns,
-            seed,
-            draw,
             open: open.map(|open| open.into_iter().map(TargetIndex).collect()),
             runs,
             held: held.map(TargetIndex),
-        },
-    )
+            runs_ahead,
+        }
+    })
 }
 
 fn terms() -> impl Strategy<Value = Terms> {

@@ -102,6 +102,27 @@ fn wild_runs_now_and_then_neither_bend_the_level_nor_give_an_alarm() {
 }
 
 #[test]
+fn a_first_run_that_may_be_wild_hardly_counts_and_a_second_one_does() {
+    let prior = predicted(1.0);
+    let mut belief = prior.clone();
+    belief.observe(8.0 * MS, 1_000_000_000);
+    assert!((belief.time_ns() / MS).ln().abs() < 0.02, "{}", belief.time_ns());
+    assert!(belief.deviation(1_000_000_000) > 0.95 * prior.deviation(0));
+    let mut wild = belief.clone();
+    wild.observe(1.02 * MS, 2_000_000_000);
+    assert!((wild.time_ns() / MS).ln().abs() < 0.05 && wild.runs() == 2, "{}", wild.time_ns());
+    // A target that takes as long in truth is believed to within the next runs.
+    for at in 2..8 {
+        belief.observe(8.0 * MS, at * 1_000_000_000);
+    }
+    assert!(belief.time_ns() > 6.0 * MS, "{}", belief.time_ns());
+    // One that is faster than believed is not wild.
+    let mut fast = prior.clone();
+    fast.observe(0.6 * MS, 1_000_000_000);
+    assert!(fast.time_ns() < 0.75 * MS, "{}", fast.time_ns());
+}
+
+#[test]
 fn what_was_not_seen_for_long_is_believed_less() {
     let mut draws = Draws::new(3);
     let mut belief = predicted(1.0);

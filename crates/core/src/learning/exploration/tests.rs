@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::learning::Belief;
-use crate::statistics::Interval;
+use crate::statistics::{Draws, Interval};
 
 const BEST: TargetIndex = TargetIndex(0);
 const OTHER: TargetIndex = TargetIndex(1);
@@ -24,69 +24,96 @@ fn candidate(target: TargetIndex, time_ns: f64, deviation: f64) -> Candidate<'st
     }
 }
 
-fn allowance(left_ns: f64, draw: u64) -> Allowance {
-    Allowance { left_ns, seed: 1, draw, open: None, runs: 1, held: None }
+fn allowance(left_ns: f64, runs_ahead: f64) -> Allowance {
+    Allowance { left_ns, open: None, runs: 1, held: None, runs_ahead }
 }
 
-/// How often of 1,000 decisions `OTHER` is looked at.
-fn visits(candidates: &[Candidate<'_>], left_ns: f64, best: TargetIndex) -> usize {
-    let explored = |draw| explore(candidates, best, &allowance(left_ns, draw), |_| Some(0.0));
-    (0..1_000).filter(|&draw| explored(draw).is_some_and(|(target, _)| target == OTHER)).count()
+/// What is looked at instead of `BEST`, where no target needs to be got going.
+fn looked_at(candidates: &[Candidate<'_>], allowance: &Allowance) -> Option<TargetIndex> {
+    explore(candidates, BEST, allowance, |_| Some(0.0)).map(|(target, _)| target)
 }
 
 #[test]
 fn what_may_be_faster_is_looked_at_within_the_allowance() {
     let near = [candidate(BEST, 100.0, 0.1), candidate(OTHER, 105.0, 0.1)];
     let sure = [candidate(BEST, 100.0, 0.01), candidate(OTHER, 150.0, 0.01)];
-    assert!((200..600).contains(&visits(&near, 1e6, BEST)), "{}", visits(&near, 1e6, BEST));
-    assert_eq!(visits(&sure, 1e6, BEST), 0);
+    let plenty = allowance(1e6, 500.0);
+    assert_eq!(looked_at(&near, &plenty), Some(OTHER));
+    assert_eq!(looked_at(&sure, &plenty), None);
     for left_ns in [0.0, -1.0, f64::NAN, 4.9] {
-        assert_eq!(visits(&near, left_ns, BEST), 0, "{left_ns}");
+        assert_eq!(looked_at(&near, &allowance(left_ns, 500.0)), None, "{left_ns}");
     }
-    assert_eq!(visits(&near[..1], 1e6, BEST), 0);
-    assert_eq!(visits(&near, 1e6, TargetIndex(7)), 0);
+    assert_eq!(looked_at(&near[..1], &plenty), None);
+    assert_eq!(explore(&near, TargetIndex(7), &plenty, |_| Some(0.0)), None);
     let mut barred = near;
     barred[1].barred = Some(crate::decide::Bar::Quarantined);
-    assert_eq!(visits(&barred, 1e6, BEST), 0);
+    assert_eq!(looked_at(&barred, &plenty), None);
+}
+
+#[test]
+fn a_visit_pays_over_many_runs_and_not_over_a_few() {
+    let near = [candidate(BEST, 100.0, 0.05), candidate(OTHER, 110.0, 0.15)];
+    assert_eq!(looked_at(&near, &allowance(1e6, 2.0)), None);
+    assert_eq!(looked_at(&near, &allowance(1e6, 200.0)), Some(OTHER));
+    for runs_ahead in [0.0, -1.0, f64::NAN] {
+        assert_eq!(looked_at(&near, &allowance(1e6, runs_ahead)), None, "{runs_ahead}");
+    }
+}
+
+#[test]
+fn of_two_the_more_doubtful_one_is_looked_at_and_what_is_worth_most_is_saved_for() {
+    let third = TargetIndex(2);
+    let doubtful = [candidate(BEST, 100.0, 0.05), candidate(OTHER, 110.0, 0.1), candidate(third, 110.0, 0.3)];
+    assert_eq!(looked_at(&doubtful, &allowance(1e6, 500.0)), Some(third));
+    let [_, (_, cheap), (_, dear)] = doubtful
+        .each_ref()
+        .map(|it| (it.target, 110.0 * (0.5 * deviation(&it.outlook.unwrap()).powi(2)).exp() - 100.0));
+    assert!(cheap < dear);
+    assert_eq!(looked_at(&doubtful, &allowance(0.5 * (cheap + dear), 500.0)), None);
+    assert_eq!(looked_at(&doubtful[..2], &allowance(0.5 * (cheap + dear), 500.0)), Some(OTHER));
 }
 
 #[test]
 fn what_it_takes_to_get_a_target_going_and_all_runs_of_a_visit_are_part_of_its_cost() {
     let near = [candidate(BEST, 100.0, 0.1), candidate(OTHER, 105.0, 0.1)];
-    let visits = |left_ns, runs, start_ns: Option<f64>| {
-        let explored =
-            |draw| explore(&near, BEST, &Allowance { runs, ..allowance(left_ns, draw) }, |_| start_ns);
-        (0..1_000).filter(|&draw| explored(draw).is_some()).count()
+    let looks = |left_ns, runs, start_ns: Option<f64>| {
+        let allowance = Allowance { runs, ..allowance(left_ns, 1e7) };
+        explore(&near, BEST, &allowance, |_| start_ns).is_some()
     };
-    assert!(visits(10.0, 1, Some(0.0)) > 200);
-    assert_eq!(visits(10.0, 3, Some(0.0)), 0);
-    assert_eq!(visits(1e3, 1, Some(1e6)), 0);
-    assert_eq!(visits(1e9, 1, None), 0);
-    assert!(visits(2e6, 1, Some(1e6)) > 200);
+    assert!(looks(10.0, 1, Some(0.0)));
+    assert!(!looks(10.0, 3, Some(0.0)));
+    assert!(!looks(1e3, 1, Some(1e6)));
+    assert!(!looks(1e9, 1, None));
+    assert!(looks(2e6, 1, Some(1e6)));
+}
+
+#[test]
+fn the_expected_saving_is_the_mean_of_what_draws_save() {
+    let mut draws = Draws::new(5);
+    for (time_ns, told) in [(90.0, 0.1), (100.0, 0.05), (110.0, 0.2), (130.0, 0.1), (160.0, 0.4)] {
+        let saved: Vec<f64> =
+            (0..400_000).map(|_| (100.0 - time_ns * (told * draws.normal()).exp()).max(0.0)).collect();
+        let count = saved.len() as f64;
+        let mean = saved.iter().sum::<f64>() / count;
+        let error = (saved.iter().map(|it| (it - mean).powi(2)).sum::<f64>() / count / count).sqrt();
+        let told_ns = expected_saving_ns(100.0, time_ns, told).unwrap();
+        assert!((told_ns - mean).abs() < 4.0 * error, "{time_ns} {told}: {told_ns}, drawn {mean} ± {error}");
+    }
+    for (time_ns, told) in [(200.0, 0.1), (f64::NAN, 0.1), (150.0, 0.0), (100.0, 0.0)] {
+        assert_eq!(expected_saving_ns(100.0, time_ns, told), None, "{time_ns} {told}");
+    }
 }
 
 #[test]
 fn a_visit_that_began_goes_on_while_anything_is_left() {
     let far = [candidate(BEST, 100.0, 0.01), candidate(OTHER, 200.0, 0.01)];
     let held = |left_ns, held| {
-        explore(&far, BEST, &Allowance { held: Some(held), ..allowance(left_ns, 1) }, |_| None)
+        explore(&far, BEST, &Allowance { held: Some(held), ..allowance(left_ns, 1.0) }, |_| None)
     };
     assert_eq!(held(1.0, OTHER).map(|(target, _)| target), Some(OTHER));
     assert_eq!(held(0.0, OTHER), None);
     assert_eq!(held(1.0, BEST), None);
     assert_eq!(held(1.0, TargetIndex(9)), None);
-}
-
-#[test]
-fn one_seed_explores_the_same_again() {
-    let candidates = [candidate(BEST, 100.0, 0.2), candidate(OTHER, 110.0, 0.3)];
-    let choices = |seed| {
-        let explored =
-            |draw| explore(&candidates, BEST, &Allowance { seed, ..allowance(1e6, draw) }, |_| Some(0.0));
-        (0..200).map(explored).collect::<Vec<_>>()
-    };
-    assert_eq!(choices(7), choices(7));
-    assert_ne!(choices(7), choices(8));
 }
 
 /// Uses a case for `runs` runs on targets with the `truths` as times, predicted to within a third; gives the regret in
@@ -112,7 +139,7 @@ fn use_case(truths: &[f64], runs: u64, share: f64, seed: u64) -> (f64, Account) 
         let candidates: Vec<_> = beliefs.iter().enumerate().map(of_belief).collect();
         let best = (0..beliefs.len()).min_by(|&a, &b| beliefs[a].time_ns().total_cmp(&beliefs[b].time_ns()));
         let best = TargetIndex(best.unwrap() as u16);
-        let allowance = Allowance { seed, ..allowance(account.left_ns(), run) };
+        let allowance = allowance(account.left_ns(), run as f64);
         let explored = explore(&candidates, best, &allowance, |_| Some(0.0));
         let chosen = usize::from(explored.map_or(best, |(target, _)| target).0);
         let time = truths[chosen] * (0.05 * draws.normal()).exp();

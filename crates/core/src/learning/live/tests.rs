@@ -149,7 +149,7 @@ fn a_target_that_changed_for_two_cases_is_doubted_for_all() {
     assert_eq!(ask(&knowledge, &live, &cases[2]).chosen, Some(CPU));
     // The other target is believed as before.
     let [cpu, gpu] = [CPU, GPU].map(|target| ask(&knowledge, &live, &cases[2]).prediction(target).unwrap());
-    assert!(cpu.interval.high / cpu.interval.low < 1.1, "{cpu:?}");
+    assert!(cpu.interval.high / cpu.interval.low < 1.25, "{cpu:?}");
     assert!(gpu.time_ns > 2.5e6, "{gpu:?}");
 }
 
@@ -202,7 +202,7 @@ fn what_rests_on_something_that_was_changed_is_believed_less() {
             let interval = ask(&knowledge, &live, case).prediction(target).unwrap().interval;
             interval.high / interval.low
         };
-        assert!(width(GPU) > 10.0 && width(CPU) < 1.1, "{} {}", width(GPU), width(CPU));
+        assert!(width(GPU) > 10.0 && width(CPU) < 1.25, "{} {}", width(GPU), width(CPU));
     }
     live.observe(&knowledge, &run(&case, GPU, 3.0, 32));
     assert_eq!(ask(&knowledge, &live, &case).chosen, Some(CPU));
@@ -288,21 +288,16 @@ fn nothing_is_explored_on_battery_against_a_deadline_or_where_energy_decides() {
         live.doubt(target, 1);
     }
     let explored = |limits: Limits, goal: Goal, charge: Option<f64>| {
-        let looked = |draw| {
-            let allowance = Allowance { left_ns: 1e9, seed: 1, draw, open: None, runs: 1, held: None };
-            let context = Context {
-                charge_on_battery_percent: charge,
-                exploration: Some(allowance),
-                ..Context::default()
-            };
-            let decision =
-                decide_live(&knowledge, Some(&live), &Query { goal, limits, ..query(&case) }, &context);
-            decision.exploration.inspect(|explored| {
-                assert_eq!((decision.chosen, explored.instead_of), (Some(CPU), GPU));
-                assert!(decision.sentence(&knowledge).contains("looked at again"));
-            })
-        };
-        (0..100).any(|draw| looked(draw).is_some())
+        let allowance = Allowance { left_ns: 1e9, open: None, runs: 1, held: None, runs_ahead: 1e3 };
+        let context =
+            Context { charge_on_battery_percent: charge, exploration: Some(allowance), ..Context::default() };
+        let decision =
+            decide_live(&knowledge, Some(&live), &Query { goal, limits, ..query(&case) }, &context);
+        let looked = decision.exploration.inspect(|explored| {
+            assert_eq!((decision.chosen, explored.instead_of), (Some(CPU), GPU));
+            assert!(decision.sentence(&knowledge).contains("looked at again"));
+        });
+        looked.is_some()
     };
     assert!(explored(Limits::default(), Goal::Fastest, None));
     assert!(!explored(Limits::default(), Goal::Fastest, Some(90.0)));
@@ -318,7 +313,7 @@ fn a_look_is_seen_through_to_its_end_and_charged() {
     for target in [CPU, GPU] {
         live.doubt(target, 1);
     }
-    let mut explorer = Explorer::new(0.01, 3);
+    let mut explorer = Explorer::new(0.01);
     explorer.account.spend(1e9, None);
     let mut visits = Vec::new();
     for _ in 0..200 {

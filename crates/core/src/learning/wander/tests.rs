@@ -32,7 +32,7 @@ fn run_in_turns(cases: usize, minutes: u64, per_day: f64, seed: u64) -> (f64, f6
                 let (_, own, _, scatter) = before.parts(now_ns);
                 let off_by = (time_ns / before.time_ns()).ln();
                 wander.learn_rate(&Surprise { off_by, unseen_ns, variance: own + scatter });
-                rates = shared([&wander].into_iter());
+                rates = shared(&rates, [&wander].into_iter());
             }
             wander.visit(of, belief, now_ns, &rates);
             let changed = belief.observe(time_ns, now_ns).is_some();
@@ -85,6 +85,30 @@ fn one_that_changes_by_itself_draws_no_other_along() {
         changed |= change;
     }
     assert!(changed && wander.level.abs() < 0.02, "{}", wander.level);
+}
+
+#[test]
+fn targets_that_nobody_runs_are_believed_to_wander_as_the_others_do() {
+    let mut seen = Wander::default();
+    let mut draws = Draws::new(9);
+    for _ in 0..300 {
+        let off_by = (0.01_f64 + 0.3 * 0.3 / 24.0).sqrt() * draws.normal();
+        seen.learn_rate(&Surprise { off_by, unseen_ns: 60 * MINUTE_NS, variance: 0.01 });
+    }
+    let unseen = Wander::default();
+    let mut rates = USUAL_RATES;
+    for _ in 0..50 {
+        // Three targets are run, thirteen are not.
+        let targets = std::iter::repeat_n(&seen, 3).chain(std::iter::repeat_n(&unseen, 13));
+        rates = shared(&rates, targets);
+    }
+    let per_day = |wander: &Wander, rates| wander.variance_per_day(rates).sqrt();
+    let (of_seen, of_unseen) = (per_day(&seen, &rates), per_day(&unseen, &rates));
+    let usual = per_day(&unseen, &USUAL_RATES);
+    assert!((0.2..0.4).contains(&of_seen), "{of_seen}");
+    // The usual rates count as much as two targets that are run.
+    let expected = (0.6 * of_seen * of_seen + 0.4 * usual * usual).sqrt();
+    assert!((of_unseen / expected - 1.0).abs() < 0.05, "{of_unseen}, expected {expected}");
 }
 
 #[test]
