@@ -2,6 +2,7 @@
 //!
 //! Invariant: one row for each configuration; what is not known shows as a dash, in CSV as an empty field.
 
+use siliconroute::machine::brief;
 use siliconroute::wording::{binary_size, counted};
 use siliconroute_core::Reading;
 use siliconroute_core::decide::format_interval_ns;
@@ -63,7 +64,7 @@ pub(super) fn print_markdown(output: &Output, all: &[Configuration<'_>], energy:
 fn cells(one: &Configuration<'_>, energy: bool) -> Vec<String> {
     let dash = || "–".to_owned();
     let ms = |ns: f64| milliseconds(ns / 1e6);
-    let notes = one.failure().unwrap_or_else(|| one.notes().join("; "));
+    let notes = one.failure().map_or_else(|| one.notes().join("; "), |failure| brief(&failure));
     let sessions = match one.estimate.and_then(|estimate| estimate.spread) {
         Some(spread) => format!("{} ± {:.1} %", one.summaries.len(), spread * 100.0),
         None => one.summaries.len().to_string(),
